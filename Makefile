@@ -55,7 +55,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 lint-imports: $(VENV)/.dev
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 docs-check: $(VENV)/.dev
 	@if [ -e tools/docs.py ] || [ -e tools/docs/__main__.py ]; then echo '$(BIN)/python -m tools.docs --check'; \
