@@ -63,7 +63,16 @@ def make_venv(folder: Path, *, borrow: bool) -> Path:
 
 def pip_install(python: Path, *what: str | Path, cwd: Path) -> None:
     """Install into that venv with the pip from here."""
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-qq", "--disable-pip-version-check"]
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-qq",
+        "--disable-pip-version-check",
+    ]
     run(*pip, *what, cwd=cwd)
 
 
