@@ -71,7 +71,7 @@ $(VENV)/bin/python:
 	'Set PYTHON=/path/to/python3.11' >&2; exit 1; }
 	@'$(PYTHON)' -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("whichrank needs Python 3.11 or newer;\
 	 found %d.%d.%d. Set PYTHON=/path/to/python3.11" % v[:3])'
-	@'$(PYTHON)' -m venv $(VENV)
+	@'$(PYTHON)' -m venv $(VENV) || { rm -f $(VENV)/bin/python; exit 1; }
 
 $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing whichrank into $(VENV) (once)'
