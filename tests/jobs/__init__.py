@@ -1,0 +1,1 @@
+"""Made-up and recorded training jobs with known truth."""
