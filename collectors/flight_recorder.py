@@ -1,0 +1,167 @@
+"""A Flight Recorder dump of any version, already decoded -> the rows whichrank keeps.
+
+`flight_recorder_dump` brings files here, `flight_recorder_live` running processes. What a dump does not say itself
+(rank, host, when it was taken) comes in as an `Origin`.
+
+| torch  | version | what differs                                                                              |
+|--------|---------|-------------------------------------------------------------------------------------------|
+| 2.2    | none    | a bare list of entries; `seq_id`, microseconds, no groups                                 |
+| 2.3    | 1.4     | `pg_config` = {pg_id: [ranks]}; `seq_id`                                                  |
+| 2.4    | 2.1     | `collective_seq_id`, `process_group`, dtypes; ranks are a text                            |
+| 2.5    | 2.4     | `pg_status`, `timeout_ms`; JSON                                                           |
+| 2.8    | 2.9     | `nccl_version`, threads; gloo records too                                                 |
+| 2.9+   | 2.10    | `comm_lib_version`                                                                        |
+Versions are compared as pairs of ints: 2.10 is newer than 2.9.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from whichrank.batch import Batch, note, rows_to_arrow
+from whichrank.collectors.flight_recorder_entries import Entries, convert, missing
+from whichrank.collectors.flight_recorder_groups import GroupRows, group_rows
+from whichrank.collectors.flight_recorder_lookups import ranks_table, signature_table, stack_table
+from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, PG_STATUS, RANKS, SIGNATURE, STACK, arrow_schema
+
+LIST_VERSION = "2.2-list"
+KNOWN_VERSIONS = ((1, 4), *((2, minor) for minor in range(11)))
+_HEAD_KEYS = ("entries", "pg_config", "pg_status")
+
+
+class NotFlightRecorderError(ValueError):
+    """The payload is something else than a Flight Recorder dump."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a dump does not say of itself; None is unknown.
+
+    source:       `file` or `process`. path: the file. size: bytes of the dump.
+    snapshot_ns:  when the dump was taken, ns since epoch by the clock of that host.
+    """
+
+    snapshot_id: str
+    rank: int | None
+    source: str
+    path: str | None = None
+    size: int | None = None
+    host: str | None = None
+    job_id: str | None = None
+    world_size: int | None = None
+    only_active: bool | None = None
+    snapshot_ns: int | None = None
+
+
+def is_payload(payload: object) -> bool:
+    """Whether a decoded object is a Flight Recorder dump of some version."""
+    if isinstance(payload, list):
+        return all(_is_entry(e) for e in payload[:1])
+    if not isinstance(payload, dict):
+        return False
+    entries = payload.get("entries")
+    if isinstance(entries, list) and entries and _is_entry(entries[0]):
+        return True
+    return "version" in payload and any(key in payload for key in _HEAD_KEYS)
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and "profiling_name" in entry and ("pg_id" in entry or "process_group" in entry)
+
+
+def to_batch(payload: object, origin: Origin) -> Batch:
+    """Rows of one dump: entries, groups, head, lookups and notes. Raises NotFlightRecorderError, and nothing else."""
+    if not is_payload(payload):
+        raise NotFlightRecorderError("neither a list of entries nor a dict with version and entries")
+    head: dict[Any, Any] = payload if isinstance(payload, dict) else {"version": LIST_VERSION, "entries": payload}
+    notes: list[dict[str, Any]] = []
+    version = _version(head, notes)
+    raw = head.get("entries")
+    if raw is not None and not isinstance(raw, list):
+        notes.append(note("malformed_entry", f"`entries` is no list but {type(raw).__name__}", severity="error"))
+        raw = None
+    entries = convert(raw or [])
+    groups = group_rows(head.get("pg_config"), head.get("pg_status"), entries.groups)
+    notes += _entry_notes(entries) + groups.notes
+    tables = {
+        FLIGHT_RECORD.name: _record_table(entries, origin, version),
+        PG_STATUS.name: _status_table(groups, origin),
+        DUMP.name: rows_to_arrow(DUMP, [_dump_row(head, version, len(raw or []), origin)]),
+        STACK.name: stack_table(entries.stacks),
+        SIGNATURE.name: signature_table(entries.signatures),
+        RANKS.name: ranks_table(groups.ranks),
+        NOTE.name: notes_table(notes, origin),
+    }
+    return Batch(origin.snapshot_id, origin.rank, {name: t for name, t in tables.items() if t.num_rows})
+
+
+def notes_table(notes: list[dict[str, Any]], origin: Origin) -> pa.Table:
+    """Notes about one dump -> rows that say whose it is."""
+    whose = {"snapshot_id": origin.snapshot_id, "rank": origin.rank, "host": origin.host, "job_id": origin.job_id}
+    return rows_to_arrow(NOTE, [n | whose | {"source": n["source"] or origin.path or origin.source} for n in notes])
+
+
+def _version(head: dict[Any, Any], notes: list[dict[str, Any]]) -> str | None:
+    version = head.get("version")
+    if version == LIST_VERSION:
+        return LIST_VERSION
+    parts = re.fullmatch(r"(\d{1,6})\.(\d{1,6})", version) if isinstance(version, str) else None
+    if parts and (int(parts[1]), int(parts[2])) in KNOWN_VERSIONS:
+        return parts[0]
+    shown = repr(version)[:40]
+    notes.append(note("unknown_version", f"version {shown} is not one we know; read as the newest we know"))
+    return version[:40].encode("utf-8", "replace").decode() if isinstance(version, str) and version else None
+
+
+def _entry_notes(entries: Entries) -> list[dict[str, Any]]:
+    notes = []
+    if entries.malformed:
+        fields = missing(entries.wrong)
+        text = f"{entries.malformed} entries hold something unusable ({fields}); read without it"
+        notes.append(note("malformed_entry", text, count=entries.malformed))
+    if entries.dropped:
+        text = f"{entries.dropped} items among the entries are no entries"
+        notes.append(note("malformed_entry", text, severity="error", count=entries.dropped))
+    return notes
+
+
+def _dump_row(head: dict[Any, Any], version: str | None, entries: int, origin: Origin) -> dict[str, Any]:
+    library = head.get("comm_lib_version", head.get("nccl_version"))
+    return {
+        "snapshot_id": origin.snapshot_id,
+        "rank": origin.rank,
+        "world_size": origin.world_size,
+        "host": origin.host,
+        "job_id": origin.job_id,
+        "source": origin.source,
+        "path": origin.path,
+        "fr_version": version,
+        "comm_lib_version": library.encode("utf-8", "replace").decode() or None if isinstance(library, str) else None,
+        "only_active": origin.only_active,
+        "snapshot_ns": origin.snapshot_ns,
+        "entries": entries,
+        "bytes": origin.size,
+    }
+
+
+def _record_table(entries: Entries, origin: Origin, version: str | None) -> pa.Table:
+    schema = arrow_schema(FLIGHT_RECORD)
+    if not entries.columns:
+        return schema.empty_table()
+    rows = len(entries.columns["entry_index"])
+    same = {name: getattr(origin, name, None) for name in schema.names if name not in entries.columns}
+    same["fr_version"] = version
+    columns = [
+        entries.columns[f.name] if f.name in entries.columns else pa.repeat(pa.scalar(same[f.name], f.type), rows)
+        for f in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _status_table(groups: GroupRows, origin: Origin) -> pa.Table:
+    whose = {name: getattr(origin, name) for name in ("snapshot_id", "rank", "world_size", "host", "job_id", "snapshot_ns")}
+    return rows_to_arrow(PG_STATUS, [whose | row for row in groups.rows])
