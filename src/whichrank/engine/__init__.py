@@ -1,0 +1,1 @@
+"""The machine between evidence and words: queries, manifests, the runner."""

@@ -1,0 +1,125 @@
+"""What a diagnosis is: findings, gaps, coverage, one verdict. Plain data; nothing is computed here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from whichrank.errors import EXIT_CANNOT_DIAGNOSE, EXIT_FINDINGS, EXIT_NOTHING_FOUND
+
+INSUFFICIENT = "insufficient_evidence"
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to type next; `skill` and `parameters` say the same for a machine (None, {} where it is no skill)."""
+
+    command: str
+    skill: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row of one check, in words.
+
+    root:     part of the verdict; otherwise the finding is a consequence that a root explains, or only a warning.
+    ranks:    the accused global ranks, sorted; [] where the evidence accuses nobody.
+    explains: labels of the events that this one holds up (`dp #12`).
+    shows:    labelled lines for people (`last on rank 2` -> `all_reduce dp #12, train.py:88 in backward`).
+    evidence: the rows that prove it. details: the further columns of the row.
+    check:    the statement that found it; `Diagnosis.ran` holds its parameters and SQL.
+    """
+
+    severity: str
+    category: str
+    group: str | None
+    seq: int | None
+    op: str | None
+    ranks: list[int]
+    root: bool
+    headline: str
+    says: str
+    means: str
+    shows: dict[str, str]
+    could_be_wrong_if: list[str]
+    next: list[Next]
+    explains: list[str]
+    evidence: list[dict[str, Any]]
+    details: dict[str, Any]
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that was not seen. matters: it could change the verdict. ranks: whom it is about, sorted."""
+
+    kind: str
+    ranks: list[int]
+    detail: str | None
+    matters: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which ranks were seen, which were expected (as far as anything says), and how much was read."""
+
+    ranks_seen: list[int] = field(default_factory=list)
+    ranks_expected: list[int] = field(default_factory=list)
+    ranks_missing: list[int] = field(default_factory=list)
+    records: int = 0
+    groups: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One statement that ran. sql: as any DuckDB client can run it. seconds: wall time."""
+
+    name: str
+    summary: str
+    parameters: dict[str, Any]
+    rows: int
+    seconds: float
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The answer. category: see docs/checks.md; None when nothing was found. verdict: one sentence."""
+
+    skill: str
+    category: str | None
+    culprit_ranks: list[int]
+    verdict: str
+    findings: list[Finding]
+    gaps: list[Gap]
+    coverage: Coverage
+    next: list[Next]
+    ran: list[Ran]
+    prelude: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing found, 1 findings, 2 the evidence does not suffice for a verdict."""
+        if self.category == INSUFFICIENT:
+            return EXIT_CANNOT_DIAGNOSE
+        return EXIT_FINDINGS if self.category or self.findings else EXIT_NOTHING_FOUND
+
+    def as_dict(self, *, sql: bool = False) -> dict[str, Any]:
+        """The JSON form. Its top-level keys never change meaning. sql: with the text of each statement."""
+        return {
+            "skill": self.skill,
+            "category": self.category,
+            "culprit_ranks": self.culprit_ranks,
+            "verdict": self.verdict,
+            "findings": [asdict(finding) for finding in self.findings],
+            "gaps": [asdict(gap) for gap in self.gaps],
+            "coverage": asdict(self.coverage),
+            "next": [asdict(step) for step in self.next],
+            "ran": [asdict(ran) if sql else {k: v for k, v in asdict(ran).items() if k != "sql"} for ran in self.ran],
+        }
+
+    def script(self) -> str:
+        """Every statement that ran, in order, over the shards of a store; the verdict comes last."""
+        return "\n\n".join([*(f"{statement};" for statement in self.prelude), *(ran.sql for ran in self.ran)]) + "\n"

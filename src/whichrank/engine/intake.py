@@ -1,0 +1,76 @@
+"""PATHs of a command line -> Evidence: what kind each one is, by content, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from whichrank.batch import Batch
+from whichrank.errors import NoEvidence
+from whichrank.store.evidence import COMPACTED, Evidence
+from whichrank.tables import DUMP, NOTE, by_name
+
+Progress = Callable[[int, int], None]
+LOOKED_FOR = "Flight Recorder dumps (pickle or JSON, one per rank), or a store (folders <table>/rank=<n>/*.parquet)"
+
+
+@dataclass(slots=True)
+class Sources:
+    """What the paths are. stores: folders of shards or global.duckdb files; dumps: files and folders of dumps."""
+
+    stores: list[Path] = field(default_factory=list)
+    dumps: list[Path] = field(default_factory=list)
+
+
+def discover(paths: Sequence[Path]) -> Sources:
+    """Sort paths by kind, without reading them. Raises NoEvidence for a path that is missing or an empty folder."""
+    if not paths:
+        raise NoEvidence("no path was given", looked_for=LOOKED_FOR, next="whichrank diagnose ./dumps")
+    sources = Sources()
+    for path in paths:
+        if not path.exists():
+            raise NoEvidence(f"{path} does not exist", looked_for=LOOKED_FOR, next=_where_dumps_are(path))
+        (sources.stores if is_store(path) else sources.dumps).append(path)
+        if path.is_dir() and not any(path.iterdir()):
+            raise NoEvidence(f"{path} is empty", looked_for=LOOKED_FOR, next=_where_dumps_are(path))
+    return sources
+
+
+def is_store(path: Path) -> bool:
+    """A folder with a folder per table (or global.duckdb) in it, or a .duckdb file."""
+    if path.is_file():
+        return path.suffix == ".duckdb"
+    return (path / COMPACTED).is_file() or any(by_name(child.name) and child.is_dir() for child in path.iterdir())
+
+
+def batches(sources: Sources, on_progress: Progress | None = None) -> Iterator[Batch]:
+    """The rows of all dumps, read by the collectors."""
+    if sources.dumps:
+        from whichrank.collectors import flight_recorder_dump
+
+        yield from flight_recorder_dump.read(sources.dumps, on_progress=on_progress)
+
+
+def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None, comments: bool = False) -> Evidence:
+    """Read and open the paths. Raises NoEvidence when there is nothing in them that can be diagnosed."""
+    sources = discover(paths)
+    evidence = Evidence(batches(sources, on_progress), stores=sources.stores, comments=comments)
+    if not evidence.count(DUMP.full_name):
+        notes = evidence.connection.table(f"global.{NOTE.full_name}").project("message").limit(3).fetchall()
+        evidence.close()
+        named = ", ".join(str(path) for path in paths)
+        read = " ".join(row[0] for row in notes)
+        raise NoEvidence(
+            f"nothing in {named} could be read as evidence" + (f": {read}" if read else ""),
+            looked_for=LOOKED_FOR,
+            next=_where_dumps_are(paths[0]),
+        )
+    return evidence
+
+
+def _where_dumps_are(path: Path) -> str:
+    return (
+        "look where TORCH_FR_DUMP_TEMP_FILE (or TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; "
+        f"the default is /tmp/nccl_trace_rank_<n> on each host. Then: whichrank diagnose {path.parent}"
+    )

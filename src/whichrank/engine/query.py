@@ -1,0 +1,254 @@
+"""A .sql file: YAML header in the leading comment, jinja2 for structure, `$name` for values.
+
+    -- summary: Who belongs to which group.
+    -- reads: [python.torch_nccl_ranks, facts.dump]
+    -- params:
+    --   seq_window: {type: integer, default: 200, doc: Newest numbers of a group to look at.}
+    -- columns:
+    --   rank: {doc: Global rank.}
+    SELECT rank FROM {{ python }}.torch_nccl_ranks ...
+
+Facts (`facts.entry`) become tables, in the order of their `reads`; checks and statements are only read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whichrank.errors import BrokenPack, UsageError
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+Value = bool | int | float | str | None
+KINDS = ("facts", "checks", "statements")
+SCHEMAS = ("python", "nccl", "gpu", "cpu", "cluster", "process")
+HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "rules", "doc"})
+_TYPES = {"integer": "BIGINT", "boolean": "BOOLEAN", "double": "DOUBLE", "text": "VARCHAR"}
+# Text, quoted names and comments come first, so that a `$name` inside them is left alone.
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$(?P<name>[A-Za-z_]\w*)""", re.VERBOSE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value a statement binds as `$name`. type: integer, boolean, double or text; default None is NULL."""
+
+    name: str
+    type: str
+    default: Value
+    doc: str
+
+    @property
+    def sql_type(self) -> str:
+        return _TYPES[self.type]
+
+    def parse(self, given: object) -> Value:
+        """`given` (text of a command line, or a JSON value) as a value of this type. Raises UsageError."""
+        try:
+            return _parse(self.type, given)
+        except ValueError:
+            raise UsageError(
+                f"parameter {self.name}: {given!r} is not of type {self.type}",
+                looked_for=f"{self.doc} (default {literal(self.default)})",
+                next=f"--param {self.name}={_EXAMPLES[self.type]}",
+            ) from None
+
+
+_EXAMPLES = {"integer": "200", "boolean": "true", "double": "0.5", "text": "word"}
+
+
+def _parse(type_: str, given: object) -> Value:
+    text = str(given).strip()
+    if given is None or text.lower() == "null":
+        return None
+    if type_ == "boolean":
+        if text.lower() in ("true", "1", "yes", "on"):
+            return True
+        if text.lower() in ("false", "0", "no", "off"):
+            return False
+        raise ValueError(text)
+    if type_ == "integer":
+        if isinstance(given, bool | float):
+            raise ValueError(text)
+        return int(text)
+    return float(text) if type_ == "double" else text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One .sql file. `kind` is its folder (facts, checks, statements); `columns` maps name to {unit?, doc}."""
+
+    kind: str
+    name: str
+    path: Path
+    summary: str
+    grain: str
+    reads: tuple[str, ...]
+    params: dict[str, Parameter]
+    columns: dict[str, dict[str, str]]
+    rules: tuple[str, ...]
+    body: str
+
+    @property
+    def id(self) -> str:
+        """`facts.entry`, `checks.rank_not_joined`: the name other headers read it by."""
+        return f"{self.kind}.{self.name}"
+
+    def render(self, use_global: bool) -> str:
+        """The statement with its structure chosen: `{{ python }}` is every host, or this one. Values stay `$name`."""
+        if "{" not in self.body:
+            return self.body
+        from jinja2 import TemplateError
+
+        names: dict[str, Any] = {schema: f"global.{schema}" if use_global else schema for schema in SCHEMAS}
+        try:
+            return _sql_templates().from_string(self.body).render(names, use_global=use_global)
+        except TemplateError as error:
+            raise BrokenPack(f"{self.path}: the template does not render: {error}") from None
+
+    def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """What to bind: for each declared parameter the given value, else its default.
+
+        `use_global` is no value: it chooses the schema, so DuckDB never sees it.
+        """
+        return {name: given.get(name, p.default) for name, p in self.params.items() if name != "use_global"}
+
+    def statement(self, use_global: bool) -> str:
+        """What DuckDB runs: a fact becomes a table, everything else stays a SELECT."""
+        select = self.render(use_global)
+        return f"CREATE OR REPLACE TABLE {self.id} AS\n{select}" if self.kind == "facts" else select
+
+    def printable(self, use_global: bool, given: Mapping[str, Value]) -> str:
+        """The statement as any DuckDB client can run it: values in place of `$name`, a semicolon at the end."""
+        values = self.values(given)
+
+        def replace(match: re.Match[str]) -> str:
+            name = match["name"]
+            return f"{literal(values[name])}::{self.params[name].sql_type}" if name in values else match[0]
+
+        return f"-- {self.id}: {self.summary}\n{_TOKEN.sub(replace, self.statement(use_global))};"
+
+
+def literal(value: Value) -> str:
+    """A value as SQL text."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+class Library:
+    """All .sql files below one folder: `facts/`, `checks/`, `statements/`. Files are read when they are asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._loaded: dict[str, Query] = {}
+
+    def get(self, id: str) -> Query:
+        """The query of that id (`facts.entry`). Raises BrokenPack when there is none, or its header is wrong."""
+        if id not in self._loaded:
+            kind, _, name = id.partition(".")
+            path = self.root / kind / f"{name}.sql"
+            if kind not in KINDS or not path.is_file():
+                raise BrokenPack(f"there is no query {id}", looked_for=str(path))
+            self._loaded[id] = load(path)
+        return self._loaded[id]
+
+    def ids(self) -> list[str]:
+        """The ids of all files, by kind, then name."""
+        return [f"{kind}.{path.stem}" for kind in KINDS for path in sorted((self.root / kind).glob("*.sql"))]
+
+    def facts_for(self, ids: Iterable[str]) -> list[Query]:
+        """The facts that these queries read, directly or not, in an order in which they can be made."""
+        graph: dict[str, list[str]] = {}
+        todo = list(ids)
+        while todo:
+            node = todo.pop()
+            if node in graph:
+                continue
+            graph[node] = [read for read in self.get(node).reads if read.startswith("facts.")]
+            todo.extend(graph[node])
+        try:
+            order = list(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            raise BrokenPack(f"facts read each other in a circle: {' -> '.join(error.args[1])}") from None
+        return [self.get(node) for node in order if node.startswith("facts.")]
+
+    def tables_for(self, ids: Iterable[str]) -> list[str]:
+        """The tables of evidence (`python.torch_nccl_dump`) that these queries read, directly or not."""
+        direct = [self.get(node) for node in ids]
+        queries = [*self.facts_for(query.id for query in direct), *direct]
+        return sorted({read for query in queries for read in query.reads if not read.startswith("facts.")})
+
+
+def load(path: Path) -> Query:
+    """Read one .sql file; its folder is its kind. Raises BrokenPack naming file and key."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    count = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    header = _header(path, "\n".join(line[2:].removeprefix(" ") for line in lines[:count]))
+    params = {name: _parameter(path, name, spec) for name, spec in (header.get("params") or {}).items()}
+    body = "\n".join(lines[count:]).strip().removesuffix(";").rstrip()
+    if not body:
+        raise BrokenPack(f"{path}: there is no statement below the header")
+    return Query(
+        kind=path.parent.name,
+        name=path.stem,
+        path=path,
+        summary=str(header["summary"]).strip(),
+        grain=str(header.get("grain", "")).strip(),
+        reads=tuple(header.get("reads") or ()),
+        params=params,
+        columns=dict(header.get("columns") or {}),
+        rules=tuple(str(rule) for rule in header.get("rules") or ()),
+        body=body,
+    )
+
+
+def _header(path: Path, text: str) -> dict[str, Any]:
+    header = read_yaml(path, text)
+    if not isinstance(header, dict) or "summary" not in header:
+        raise BrokenPack(f"{path}: the header needs the key `summary`", looked_for="leading `-- key: value` lines")
+    unknown = ", ".join(sorted(set(header) - HEADER_KEYS))
+    if unknown:
+        raise BrokenPack(f"{path}: unknown key in the header: {unknown}", looked_for=", ".join(sorted(HEADER_KEYS)))
+    return header
+
+
+def _parameter(path: Path, name: str, spec: object) -> Parameter:
+    if not isinstance(spec, dict) or spec.get("type") not in _TYPES or "default" not in spec:
+        raise BrokenPack(f"{path}: params.{name} needs type ({', '.join(_TYPES)}), default and doc")
+    return Parameter(name, spec["type"], spec["default"], str(spec.get("doc", "")))
+
+
+def read_yaml(path: Path, text: str) -> Any:
+    """Parse YAML of the pack. Raises BrokenPack with file and line."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster where libyaml is built in
+    try:
+        return yaml.load(text, loader)  # noqa: S506 - both are safe loaders
+    except yaml.YAMLError as error:
+        raise BrokenPack(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+
+
+@cache
+def _sql_templates() -> SandboxedEnvironment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+
+
+def parameters_used(sql: str) -> Iterator[str]:
+    """The `$name`s of a statement, outside text, quoted names and comments."""
+    return (match["name"] for match in _TOKEN.finditer(sql) if match["name"])

@@ -1,0 +1,161 @@
+"""Run a skill on evidence: facts, checks, words, verdict. SQL decides, YAML speaks; nothing is compared here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from whichrank.engine import intake
+from whichrank.engine.diagnosis import INSUFFICIENT, Coverage, Diagnosis, Finding, Gap, Next, Ran
+from whichrank.engine.manifest import Pack, Skill
+from whichrank.engine.query import Query, Value, parameters_used
+from whichrank.engine.speech import Speaker
+from whichrank.errors import BrokenPack, QueryFailed
+from whichrank.store.evidence import Evidence
+
+Values = Mapping[str, Value]
+
+
+def diagnose(
+    paths: Sequence[Path],
+    skill: str = "watchdog_timeout",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    pack: Pack | None = None,
+    on_progress: intake.Progress | None = None,
+) -> Diagnosis:
+    """Read the paths and run one skill on them.
+
+    parameters: name -> value, as text or typed. Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
+    """
+    pack = pack or Pack()
+    values = pack.skill(skill).resolve(dict(parameters or {}))  # a typing mistake is said before anything is read
+    with intake.open_evidence(paths, on_progress=on_progress) as evidence:
+        return Runner(pack, evidence, shlex.join(str(path) for path in paths)).run(skill, values)
+
+
+class Runner:
+    """Runs skills on one evidence; facts are made once per set of parameters."""
+
+    def __init__(self, pack: Pack, evidence: Evidence, path: str = "STORE") -> None:
+        self.pack = pack
+        self.evidence = evidence
+        self.path = path
+        self._made: dict[str, object] = {}
+        self._ran: list[Ran] = []
+
+    def run(self, skill_id: str, parameters: Mapping[str, Any] | None = None) -> Diagnosis:
+        """One skill -> its diagnosis. Raises UsageError, BrokenPack, QueryFailed."""
+        skill = self.pack.skill(skill_id)
+        values = skill.resolve(dict(parameters or {}))
+        self._ran = []
+        speaker = Speaker(self.pack, skill, self.path)
+        lacking = [table for table in skill.needs if not self.evidence.count(table)]
+        if lacking or not skill.verdict:
+            return self._cannot(skill, lacking)
+        self.make_facts(skill.query_ids(), values)
+        findings = [
+            speaker.finding(check, row) for check in skill.checks for row in self.rows(f"checks.{check.check}", values)
+        ]
+        findings.sort(key=lambda finding: not finding.root)  # stable: within both, the order of the skill
+        gaps = [speaker.gap(row) for row in self._statement(skill.gaps, values)] + speaker.broken_gaps()
+        coverage = self._statement(skill.coverage, values)
+        verdict = self._one_row(skill, values)
+        return Diagnosis(
+            skill=skill.id,
+            category=verdict["category"],
+            culprit_ranks=sorted(verdict["culprit_ranks"] or []),
+            verdict=_sentence(skill, verdict["category"], findings),
+            findings=findings,
+            gaps=gaps,
+            coverage=_coverage(coverage[0]) if coverage else Coverage(),
+            next=_steps(findings),
+            ran=self._ran,
+            prelude=self.evidence.prelude(self.pack.library.tables_for(skill.query_ids())),
+        )
+
+    def make_facts(self, ids: Iterable[str], values: Values) -> None:
+        """Make the facts these queries read, unless they stand already for the same values."""
+        for fact in self.pack.library.facts_for(ids):
+            recipe = (
+                values.get("use_global", True),
+                tuple(fact.values(values).items()),
+                tuple(self._made[read] for read in fact.reads if read in self._made),
+            )
+            if self._made.get(fact.id) != recipe:
+                self._execute(fact, values)
+                self._made[fact.id] = recipe
+
+    def rows(self, id: str, values: Values) -> list[dict[str, Any]]:
+        """The rows of a check or statement, whose facts were made; column name -> value."""
+        return self._execute(self.pack.library.get(id), values)
+
+    def _execute(self, query: Query, values: Values) -> list[dict[str, Any]]:
+        import duckdb
+
+        use_global = bool(values.get("use_global", True))
+        sql = query.statement(use_global)
+        bound = query.values(values)
+        used = set(parameters_used(sql))  # DuckDB refuses a value that the chosen structure does not use
+        started = perf_counter()
+        try:
+            result = self.evidence.connection.execute(sql, {n: v for n, v in bound.items() if n in used})
+            columns = [column[0] for column in result.description or ()]
+            rows = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+        except duckdb.Error as error:
+            raise QueryFailed(f"{query.path}: {error}", looked_for=query.summary) from None
+        seconds = perf_counter() - started
+        count = rows[0]["Count"] if query.kind == "facts" else len(rows)
+        shown = {n: values.get(n, p.default) for n, p in query.params.items()}
+        self._ran.append(Ran(query.id, query.summary, shown, count, seconds, query.printable(use_global, values)))
+        return rows
+
+    def _statement(self, name: str | None, values: Values) -> list[dict[str, Any]]:
+        return self.rows(f"statements.{name}", values) if name else []
+
+    def _one_row(self, skill: Skill, values: Values) -> dict[str, Any]:
+        rows = self._statement(skill.verdict, values)
+        if len(rows) != 1:
+            raise BrokenPack(f"statements.{skill.verdict}: a verdict is one row, not {len(rows)}")
+        return rows[0]
+
+    def _cannot(self, skill: Skill, lacking: list[str]) -> Diagnosis:
+        """The diagnosis of a skill whose evidence is not there: what it lacks, and how to get it."""
+        ways = {table: self.pack.manifest.tables.get(table, "nothing collects it yet") for table in lacking}
+        if lacking:
+            why = f"{skill.id} cannot tell anything here: there are no rows in {', '.join(lacking)}"
+        else:
+            why = f"{skill.id} has no checks yet"
+        return Diagnosis(
+            skill=skill.id,
+            category=INSUFFICIENT,
+            culprit_ranks=[],
+            verdict=f"{why}.",
+            findings=[],
+            gaps=[Gap("no_rows", [], table, True, f"{table} has no rows: {way}") for table, way in ways.items()],
+            coverage=Coverage(),
+            next=[Next(way) for way in dict.fromkeys(ways.values())],
+            ran=[],
+        )
+
+
+def _sentence(skill: Skill, category: str | None, findings: list[Finding]) -> str:
+    """The headline of the first root of that category."""
+    if category is None:
+        return skill.nothing_found
+    roots = [finding for finding in findings if finding.root]
+    named = next((finding for finding in roots if finding.category == category), None)
+    return named.headline if named else next((finding.headline for finding in roots), category.replace("_", " "))
+
+
+def _coverage(row: dict[str, Any]) -> Coverage:
+    lists = {name: sorted(row[name] or []) for name in ("ranks_seen", "ranks_expected", "ranks_missing")}
+    return Coverage(**lists, records=row["records"] or 0, groups=row["groups"] or 0)
+
+
+def _steps(findings: list[Finding]) -> list[Next]:
+    steps = {step.command: step for finding in findings if finding.root for step in finding.next}
+    return list(steps.values())

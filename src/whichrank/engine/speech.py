@@ -1,0 +1,95 @@
+"""A row of a check and the words of its skill -> a Finding, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from whichrank.engine.diagnosis import Finding, Gap, Next
+from whichrank.engine.words import ranks_text, render
+
+if TYPE_CHECKING:
+    from whichrank.engine.manifest import Check, Pack, Skill
+
+Row = Mapping[str, Any]
+CONTRACT = ("severity", "category", "group_name", "seq", "op", "ranks", "root", "explains", "evidence")
+
+
+class Speaker:
+    """Renders the words of one skill.
+
+    A template that fails must not cost the reader the verdict: plain words stand in for it and `broken` says where.
+    """
+
+    def __init__(self, pack: Pack, skill: Skill, path: str) -> None:
+        self.pack = pack
+        self.skill = skill
+        self.path = path
+        self.broken: list[str] = []
+
+    def finding(self, check: Check, row: Row) -> Finding:
+        """The finding for one row of `check`."""
+        known = {**row, "path": self.path, "skill": self.skill.id}
+        known |= {name: row.get(name) or [] for name in ("ranks", "explains", "evidence")}
+        ranks = sorted(known["ranks"])
+        plain = f"{row['category']}: {ranks_text(ranks)}"
+
+        def say(key: str, template: str, otherwise: str = "") -> str:
+            return self._render(f"checks.{check.check}.{key}", template, known, otherwise)
+
+        return Finding(
+            severity=row["severity"],
+            category=row["category"],
+            group=row["group_name"],
+            seq=row["seq"],
+            op=row["op"],
+            ranks=ranks,
+            root=bool(row["root"]),
+            headline=say("headline", check.headline, plain),
+            says=say("says", check.says, plain),
+            means=say("means", check.means),
+            shows=self._labelled(self.skill.shows, say),
+            could_be_wrong_if=[text for t in check.might_be_wrong_if if (text := say("might_be_wrong_if", t))],
+            next=self._next(check, say),
+            explains=list(known["explains"]),
+            evidence=list(known["evidence"]),
+            details={name: value for name, value in row.items() if name not in CONTRACT},
+            check=f"checks.{check.check}",
+        )
+
+    def gap(self, row: Row) -> Gap:
+        """The gap for one row of the gaps statement; without words for its kind it says kind and ranks."""
+        ranks = sorted(row["ranks"] or [])
+        plain = row["detail"] or f"{row['kind'].replace('_', ' ')}: {ranks_text(ranks)}"
+        template = self.skill.gap_words.get(row["kind"], "")
+        says = self._render(f"gap_words.{row['kind']}", template, {**row, "ranks": ranks, "path": self.path}, "")
+        return Gap(row["kind"], ranks, row["detail"], bool(row["matters"]), says or plain)
+
+    def broken_gaps(self) -> list[Gap]:
+        """A gap for each template that failed."""
+        return [Gap("broken_words", [], text, False, f"words missing: {text}") for text in dict.fromkeys(self.broken)]
+
+    def _labelled(self, shows: dict[str, str], say: Callable[..., str]) -> dict[str, str]:
+        lines = {say("shows", label): say(f"shows.{label}", text) for label, text in shows.items()}
+        return {label: text for label, text in lines.items() if label and text}
+
+    def _next(self, check: Check, say: Callable[..., str]) -> list[Next]:
+        """The commands of `do_next`, then the chain with the command that runs it."""
+        steps = [Next(text) for template in check.do_next if (text := say("do_next", template))]
+        if check.next:
+            target = self.pack.skill(check.next.skill)
+            words = {name: say(f"next.parameters.{name}", text) for name, text in check.next.parameters.items()}
+            values = {name: target.parameter(name).parse(text) for name, text in words.items() if text}
+            parameters = "".join(f" --param {name}={words[name]}" for name in values)
+            command = f"whichrank diagnose {self.path} --skill {target.id}{parameters}"
+            steps.append(Next(command, target.id, values))
+        return steps
+
+    def _render(self, key: str, template: str, row: Row, otherwise: str) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            return render(template, row)
+        except (TemplateError, TypeError, ValueError) as error:
+            self.broken.append(f"{self.pack.skill_path(self.skill.id)}: {key}: {error}")
+            return otherwise

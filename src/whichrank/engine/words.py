@@ -1,0 +1,83 @@
+"""Words of a skill: jinja2 templates over the columns of a row, and the few filters they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+_PIECES = 8  # runs of ranks shown before the rest is only counted
+
+
+def numbers(ranks: Sequence[int], pieces: int = _PIECES) -> str:
+    """Ranks as compact runs: `0, 1, 3`, `0-14, 16`; after `pieces` runs the rest is counted: `0, 2, 4 (+61)`."""
+    runs: list[tuple[int, int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], rank)
+        else:
+            runs.append((rank, rank))
+    shown: list[str] = []
+    rest = 0
+    for first, last in runs:
+        parts = [f"{first}-{last}"] if last - first > 1 else [str(rank) for rank in range(first, last + 1)]
+        if len(shown) + len(parts) <= pieces:
+            shown += parts
+        else:
+            rest += last - first + 1
+    return ", ".join(shown) + (f" (+{rest})" if rest else "")
+
+
+def ranks_text(ranks: Sequence[int] | None) -> str:
+    """`rank 2`, `ranks 0, 1, 3`, `ranks 0-14, 16`, `no rank`, `unknown ranks`."""
+    if ranks is None:
+        return "unknown ranks"
+    if not ranks:
+        return "no rank"
+    return f"{'rank' if len(set(ranks)) == 1 else 'ranks'} {numbers(ranks)}"
+
+
+def agree(ranks: Sequence[object] | None, one: str, many: str) -> str:
+    """The verb that fits the ranks: `{{ waiting|agree('has', 'have') }}`."""
+    return one if ranks is not None and len(ranks) == 1 else many
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A duration as people say it: `0.4 s`, `12 s`, `11 min`, `2.5 h`; `an unknown time` for None."""
+    if seconds is None:
+        return "an unknown time"
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its start, for headlines that begin with `rank 2`."""
+    return text[:1].upper() + text[1:]
+
+
+FILTERS = {"ranks": ranks_text, "numbers": numbers, "agree": agree, "seconds": seconds_text, "sentence": sentence}
+
+
+@cache
+def templates() -> SandboxedEnvironment:
+    """The environment of all words: sandboxed, undefined names are errors, NULL prints as `unknown`."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = SandboxedEnvironment(
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=lambda value: "unknown" if value is None else value,
+    )
+    environment.filters.update(FILTERS)
+    return environment
+
+
+def render(template: str, row: Mapping[str, Any]) -> str:
+    """One line of words. Raises jinja2.TemplateError (a name the row lacks, a syntax error)."""
+    text: str = templates().from_string(template).render(row) if "{" in template else template
+    return " ".join(text.split())

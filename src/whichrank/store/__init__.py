@@ -1,0 +1,1 @@
+"""Where rows live: shards on disk, one DuckDB over all of them."""

@@ -1,0 +1,251 @@
+"""Evidence: one DuckDB in which `python.*` and `global.python.*` stand, wherever the rows came from.
+
+Layers, all in memory:
+    global.shard.<table>    the stored columns: rows of dumps (a table), shards of stores (a view), or both
+    global.python.<table>   the public view of every rank, with `_host` and `_rank`
+    python.<table>          the same view of this host's rows; a dump does not say its host and counts as ours
+    facts.<name>            made by the engine
+
+A compacted store (`STORE/global.duckdb`) holds `shard.<table>` as tables; it is attached READ_ONLY as `compacted`.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from whichrank.batch import Batch
+from whichrank.errors import NoEvidence
+from whichrank.tables import LOOKUPS, TABLES, Column, Table, by_name, view_ddl
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+COMPACTED = "global.duckdb"
+_CONFIG: dict[str, Any] = {
+    # Nothing is fetched from anywhere: what we need is built in.
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": tempfile.gettempdir(),
+}
+_BATCHES_AT_ONCE = 64  # an insert costs a millisecond whatever its size; 64 dumps of 2,000 entries are 15 MB
+
+
+class Evidence:
+    """Rows of every table over dumps (as batches) and stores. A context manager; closing it frees the memory.
+
+    batches: rows to hold in memory; consumed once, lookups de-duplicated.
+    stores:  folders of shards, or global.duckdb files.
+    host:    whose rows `python.*` shows; this machine's name by default.
+    comments: COMMENT ON for every view and column (an agent reads them; a diagnosis does without).
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[Batch] = (),
+        *,
+        stores: Sequence[Path] = (),
+        host: str | None = None,
+        comments: bool = False,
+    ) -> None:
+        import duckdb
+
+        self.stores = tuple(stores)
+        self.host = host or socket.gethostname()
+        self.connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=_CONFIG)
+        self.connection.execute("SET enable_progress_bar = false")
+        self._seen: dict[str, set[int]] = {table.name: set() for table in LOOKUPS.values()}
+        self._in_memory: set[str] = set()
+        try:
+            self._open(batches, comments)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _open(self, batches: Iterable[Batch], comments: bool) -> None:
+        run = self.connection.execute
+        for statement in _schemas():
+            run(statement)
+        self._attach_compacted()
+        self._insert(batches)
+        for table in TABLES:
+            if table.name not in self._in_memory or self.stores:
+                run(_shard_view(table, self._sources(table)))
+        for statement in self.views(comments=comments):
+            run(statement)
+
+    # ---- rows of dumps -------------------------------------------------------------------------------------------
+    def _insert(self, batches: Iterable[Batch]) -> None:
+        waiting: dict[str, list[pa.Table]] = {}
+        for number, batch in enumerate(batches, 1):
+            for name, rows in batch.tables.items():
+                waiting.setdefault(name, []).append(rows)
+            if number % _BATCHES_AT_ONCE == 0:
+                self._flush(waiting)
+        self._flush(waiting)
+
+    def _flush(self, waiting: dict[str, list[pa.Table]]) -> None:
+        import pyarrow as pa
+
+        for name, parts in waiting.items():
+            table = by_name(name)
+            assert table is not None, f"a collector made rows of an unknown table {name}"
+            rows = pa.concat_tables(parts).select([column.name for column in table.stored])
+            if table.key:
+                rows = self._unseen(table, rows)
+            if name not in self._in_memory:
+                self.connection.execute(_shard_table(table, self._memory_name(table)))
+                self._in_memory.add(name)
+            if rows.num_rows:
+                self.connection.from_arrow(rows).insert_into(self._memory_name(table))
+        waiting.clear()
+
+    def _unseen(self, table: Table, rows: pa.Table) -> pa.Table:
+        """The rows of a lookup whose key was not there yet: every dump of a job brings the same stacks."""
+        assert table.key is not None
+        seen, keep = self._seen[table.name], []
+        for index, key in enumerate(rows.column(table.key).to_pylist()):
+            if key not in seen:
+                seen.add(key)
+                keep.append(index)
+        return rows.take(keep)
+
+    def _memory_name(self, table: Table) -> str:
+        return f"global.{'dumps' if self.stores else 'shard'}.{table.name}"
+
+    def _rows_in_memory(self, table: Table) -> int:
+        return self._rows(self._memory_name(table)) if table.name in self._in_memory else 0
+
+    def _rows(self, relation: str) -> int:
+        return int(self.connection.table(relation).count("*").fetchall()[0][0])
+
+    # ---- rows of stores ------------------------------------------------------------------------------------------
+    def _sources(self, table: Table, placeholder: str | None = None) -> list[str]:
+        """The relations that hold stored rows of `table`, as SQL. placeholder: the store to name in place of memory."""
+        shards = [s for s in self.stores if any(s.glob(f"{table.name}/*/*.parquet"))]
+        found = [f"{db}.shard.{table.name}" for db, _ in self._compacted() if table.name in self._tables_of(db)]
+        if placeholder is None:
+            found += [f"global.dumps.{table.name}"] if table.name in self._in_memory else []
+        elif self._rows_in_memory(table):
+            shards.append(Path(placeholder))
+        return found + _parquet(table, shards)
+
+    def _compacted(self) -> Iterator[tuple[str, Path]]:
+        files = [path for s in self.stores if (path := s if s.is_file() else s / COMPACTED).is_file()]
+        for number, path in enumerate(files):
+            yield f"compacted_{number}" if number else "compacted", path
+
+    def _attach_compacted(self) -> None:
+        import duckdb
+
+        for name, path in self._compacted():
+            try:
+                self.connection.execute(f"ATTACH {_quote(str(path))} AS {name} (READ_ONLY)")
+            except duckdb.Error as error:
+                why = str(error).splitlines()[0]
+                raise NoEvidence(f"{path} cannot be opened: {why}", looked_for="a compacted store") from None
+
+    def _tables_of(self, database: str) -> set[str]:
+        names = self.connection.table_function("duckdb_tables").filter(
+            f"database_name = {_quote(database)} AND schema_name = 'shard'"
+        )
+        return {row[0] for row in names.project("table_name").fetchall()}
+
+    # ---- what stands above the shards ----------------------------------------------------------------------------
+    def views(self, tables: Iterable[Table] = TABLES, *, comments: bool = False) -> Iterator[str]:
+        """DDL of `global.python.*` and `python.*` over `global.shard.*`, for these tables."""
+        lookups = {via: f"global.shard.{table.name}" for via, table in LOOKUPS.items()}
+        for table in tables:
+            shard = f"global.shard.{table.name}"
+            ours = shard if table.key else f"(FROM {shard} WHERE host IS NULL OR host = {_quote(self.host)})"
+            for view, source in ((f"global.{table.full_name}", shard), (table.full_name, ours)):
+                for statement in view_ddl(table, view, source, lookups):
+                    if comments or not statement.startswith("COMMENT"):
+                        yield statement
+
+    def prelude(self, names: Iterable[str], placeholder: str = "STORE") -> list[str]:
+        """DDL that gives a bare DuckDB client the views of these tables (`python.torch_nccl_dump`) over the shards.
+
+        placeholder: the folder to name where the rows came from dumps and lie in no store.
+        """
+        wanted = {table.name: table for name in names if (table := by_name(name))}
+        for table in list(wanted.values()):
+            wanted |= {LOOKUPS[via].name: LOOKUPS[via] for via in table.lookups}
+        attach = [f"ATTACH {_quote(str(path))} AS {name} (READ_ONLY)" for name, path in self._compacted()]
+        shards = [_shard_view(table, self._sources(table, placeholder)) for table in wanted.values()]
+        return [*_schemas(), *attach, *shards, *self.views(wanted.values())]
+
+    def count(self, name: str) -> int:
+        """Rows of `global.<name>` (`python.torch_nccl_dump`); 0 for a table that does not exist."""
+        table = by_name(name)
+        if table is None:
+            return 0
+        return self._rows(f"global.shard.{table.name}")
+
+    def load(self, names: Iterable[str]) -> None:
+        """Copy these tables and their lookups into memory, so that they can be read with the file system shut."""
+        for name in names:
+            table = by_name(name)
+            if table is None or not self.stores:
+                continue
+            for each in (table, *(LOOKUPS[via] for via in table.lookups)):
+                copy = f"global.dumps.{each.name}_loaded"
+                self.connection.execute(f"CREATE OR REPLACE TABLE {copy} AS FROM global.shard.{each.name}")
+                self.connection.execute(_shard_view(each, [copy]))
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Evidence:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _schemas() -> list[str]:
+    return [
+        "ATTACH IF NOT EXISTS ':memory:' AS global",
+        *(f"CREATE SCHEMA IF NOT EXISTS {s}" for s in ("global.shard", "global.dumps", "facts")),
+        *(f"CREATE SCHEMA IF NOT EXISTS {at}{s}" for s in sorted({t.schema for t in TABLES}) for at in ("global.", "")),
+    ]
+
+
+def _shard_table(table: Table, name: str) -> str:
+    return f"CREATE TABLE {name} ({', '.join(f'{c.name} {c.type}' for c in table.stored)})"
+
+
+def _shard_view(table: Table, sources: Sequence[str]) -> str:
+    """`global.shard.<table>`: exactly the stored columns, whatever the files have; one row per key of a lookup."""
+    typed = ", ".join(f"NULL::{c.type} AS {c.name}" for c in table.stored)
+    union = "".join(f"\n  UNION ALL BY NAME FROM {source}" for source in sources)
+    rows = f"(SELECT {typed} WHERE false{union})"
+    return f"CREATE OR REPLACE VIEW global.shard.{table.name} AS\nSELECT {_one_per_key(table)} FROM {rows}" + (
+        f"\nGROUP BY {table.key}" if table.key else ""
+    )
+
+
+def _parquet(table: Table, stores: Sequence[Path]) -> list[str]:
+    if not stores:
+        return []  # read_parquet does not accept that nothing matches
+    globs = ", ".join(_quote(str(store / table.name / "*" / "*.parquet")) for store in stores)
+    # The rank in the folder's name is a column of the file as well; older files may lack newer columns.
+    return [f"read_parquet([{globs}], union_by_name = true, hive_partitioning = false)"]
+
+
+def _one_per_key(table: Table) -> str:
+    def pick(column: Column) -> str:
+        return column.name if table.key in (None, column.name) else f"any_value({column.name}) AS {column.name}"
+
+    return ", ".join(pick(column) for column in table.stored)
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
