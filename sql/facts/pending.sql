@@ -1,0 +1,52 @@
+-- summary: What each rank really has open, once everything that must be over by now is left out.
+-- grain: one open operation of one rank
+-- reads: [facts.dump, facts.op, facts.peak, facts.position, facts.process_group, facts.ring]
+-- rules: [P3, P4, P6, P7, V6, V10]
+-- params:
+--   live_limit_s: {type: double, default: 10.0, doc: "In a running process an operation younger than this is no hang."}
+-- columns:
+--   rank: {doc: Global rank.}
+--   ord: {doc: "Position within this rank; -1 for an operation only the counters know."}
+--   gid: {doc: The group.}
+--   seq: {doc: Sequence number; NULL for p2p.}
+--   is_p2p: {doc: Sends and receives.}
+--   one_way: {doc: Rooted operation.}
+--   unnoticed: {doc: Peers finished it; this rank has not seen that.}
+--   may_ignore: {doc: "The only such operation of this rank, and the rank has entered all that others wait in behind it."}
+WITH settled AS (  -- p2p of the same kind that finished later: the older one is over
+  SELECT rank, gid, signature_id, call_id, max(ord) AS ord FROM facts.op WHERE is_p2p AND done GROUP BY ALL
+),
+longest AS (  -- how far apart a running job's collectives lie: waiting less than that is its normal step
+  SELECT greatest($live_limit_s * 1e9, max(gap)) AS limit_ns
+  FROM (SELECT o.created_ns - lag(o.created_ns) OVER (PARTITION BY o.rank ORDER BY o.ord) AS gap
+        FROM facts.op AS o JOIN facts.dump AS d ON d.rank = o.rank WHERE d.from_process)
+),
+open AS (
+  SELECT o.rank, o.ord, o.gid, o.seq, o.is_p2p, o.one_way, coalesce(o.synchronising AND o.seq = k.peak, false) AS unnoticed
+  FROM facts.op AS o
+  JOIN facts.dump AS d ON d.rank = o.rank
+  LEFT JOIN facts.peak AS k ON k.gid = o.gid
+  LEFT JOIN facts.position AS p ON p.gid = o.gid AND p.rank = o.rank
+  LEFT JOIN settled AS s ON o.is_p2p AND s.rank = o.rank AND s.gid = o.gid AND s.signature_id = o.signature_id
+    AND s.call_id = o.call_id AND s.ord > o.ord
+  WHERE NOT o.done
+    AND (o.is_p2p OR coalesce(o.seq >= k.peak AND o.seq > coalesce(p.own_done, 0), true))
+    AND s.rank IS NULL
+    AND (NOT d.from_process OR coalesce(d.snapshot_ns - o.created_ns >= (SELECT limit_ns FROM longest), true))
+),
+counted AS (  -- a ring too short for its blocking point: the counters still name it, if only one group has one
+  SELECT p.rank, -1 AS ord, any_value(p.gid) AS gid, any_value(p.counted_done + 1) AS seq, false AS is_p2p, false AS one_way, false AS unnoticed
+  FROM facts.position AS p
+  JOIN facts.ring AS r ON r.rank = p.rank
+  WHERE r.short AND p.counted_done < p.enq AND p.counted_done + 1 < coalesce(p.oldest, 9223372036854775807)
+  GROUP BY p.rank
+  HAVING count(*) = 1
+),
+every AS (FROM open UNION ALL FROM counted)
+SELECT
+  e.*,
+  e.unnoticed AND count(*) FILTER (e.unnoticed) OVER (PARTITION BY e.rank) = 1 AND NOT EXISTS (
+    FROM every AS f JOIN facts.position AS p ON p.gid = f.gid AND p.rank = e.rank
+    WHERE f.gid = e.gid AND f.rank <> e.rank AND f.seq > e.seq AND coalesce(p.enq, 0) < f.seq
+  ) AS may_ignore
+FROM every AS e

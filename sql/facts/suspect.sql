@@ -1,0 +1,59 @@
+-- summary: "Everything that could be the verdict, under the hypothesis that explains most with least."
+-- grain: one (category, event, rank)
+-- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.reach, facts.root, facts.shift]
+-- rules: [V5, V6, V9, L2, L8]
+-- columns:
+--   event: {doc: Where it shows; NULL for operations that are over.}
+--   gid: {doc: The group.}
+--   seq: {doc: Sequence number.}
+--   rank: {doc: Accused; NULL where nobody is.}
+--   category: {doc: Category of the diagnosis.}
+--   nth: {doc: Place of the category in the order of verdicts.}
+--   in_verdict: {doc: It is part of the verdict; else a warning beside it.}
+WITH found AS (
+  SELECT ignoring, event, rank, category FROM facts.root
+  UNION SELECT ignoring, event, rank, category FROM facts.cycle
+  UNION SELECT l.ignoring, l.event, l.rank, 'late_arrival'
+    FROM facts.late AS l JOIN facts.fate AS f USING (ignoring, event) WHERE l.certain AND f.fate = 'late'
+  UNION SELECT h.ignoring, h.event, h.rank, 'rank_without_dump'
+    FROM facts.holder AS h JOIN facts.fate AS f USING (ignoring, event) WHERE h.why IN ('unseen', 'stale') AND f.fate = 'unseen'
+  UNION SELECT b.ignoring, b.event, b.rank, 'stuck_on_device'
+    FROM facts.block AS b JOIN facts.fate AS f USING (ignoring, event) WHERE f.fate = 'last_one' AND b.one_way
+  UNION SELECT ignoring, event, NULL, 'insufficient_evidence' FROM facts.fate WHERE fate IN ('unclear', 'outnumbered', 'inferred')
+  UNION SELECT ignoring, event, NULL, 'all_joined_none_finished' FROM facts.fate WHERE fate = 'all_joined'
+),
+-- lone unnoticed operations are nothing as long as something else explains the wait without them
+explained AS (
+  SELECT coalesce(bool_or(fate NOT IN ('nothing', 'all_joined', 'unclear', 'inferred')), false) AS without
+  FROM facts.fate WHERE ignoring
+),
+chosen AS (
+  SELECT f.event, b.gid, b.seq, f.rank, f.category
+  FROM found AS f
+  JOIN (SELECT DISTINCT ignoring, event, gid, seq FROM facts.block) AS b ON b.ignoring = f.ignoring AND b.event = f.event
+  WHERE f.ignoring = (SELECT without FROM explained)
+),
+over AS (  -- operations that finished although they differ: garbage, or the trace of what went wrong
+  SELECT NULL::BIGINT AS event, m.gid, m.seq, m.rank,
+    CASE WHEN s.rank IS NOT NULL THEN 'collective_skipped' ELSE 'collective_' || m.aspect || '_mismatch' END AS category
+  FROM facts.mismatch AS m LEFT JOIN facts.shift AS s ON s.gid = m.gid AND s.rank = m.rank
+  WHERE m.finished
+),
+placed AS (
+  SELECT *, true AS open FROM chosen UNION ALL SELECT *, false FROM over
+),
+numbered AS (
+  SELECT *, list_position([
+    'collective_skipped', 'collective_type_mismatch', 'collective_size_mismatch', 'collective_dtype_mismatch', 'p2p_unmatched',
+    'group_order_deadlock', 'stuck_on_device', 'rank_not_joined', 'late_arrival', 'rank_without_dump', 'insufficient_evidence',
+    'all_joined_none_finished'], category) AS nth
+  FROM placed
+)
+SELECT
+  event, gid, seq, rank, category, nth,
+  CASE
+    WHEN open AND nth < 10 THEN true
+    WHEN open THEN nth = min(nth) FILTER (open) OVER () AND NOT (nth > 10 AND bool_or(NOT open) OVER ())
+    ELSE NOT coalesce(bool_or(open AND nth <= 10) OVER (), false)
+  END AS in_verdict
+FROM numbered

@@ -1,0 +1,13 @@
+-- summary: "The verdict: one category and the smallest set of ranks that holds the fault."
+-- grain: one row
+-- reads: [facts.suspect]
+-- rules: [V9]
+-- columns:
+--   category: {doc: "Category of the diagnosis; NULL when nothing was found."}
+--   culprit_ranks: {doc: Accused ranks, ascending; empty where nobody is.}
+SELECT
+  arg_min(category, nth) FILTER (in_verdict) AS category,
+  -- sizes that are wrong on all members alike accuse nobody
+  CASE WHEN bool_or(rank IS NULL AND nth = 3) FILTER (in_verdict) THEN []::BIGINT[]
+    ELSE coalesce(list_sort(list(DISTINCT rank) FILTER (in_verdict AND rank IS NOT NULL)), []) END AS culprit_ranks
+FROM facts.suspect
