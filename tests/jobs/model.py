@@ -113,6 +113,8 @@ class Op:
             return (self.name, tuple((p.name, str(p.ins), str(p.outs), p.dtype) for p in self.parts))
         if self.name in SIZES_DIFFER:
             return (self.name, self.dtype)
+        if self.name in ("broadcast", "reduce"):
+            return (self.name, numel(self.ins), self.dtype)
         return (self.name, str(self.ins), str(self.outs), self.dtype)
 
 
