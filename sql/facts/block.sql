@@ -20,7 +20,7 @@ WITH hypothesis AS (
 oldest AS (
   SELECT h.ignoring, p.*
   FROM hypothesis AS h
-  JOIN facts.pending AS p ON NOT (h.ignoring AND p.may_ignore)
+  JOIN facts.pending AS p ON NOT (h.ignoring AND p.may_ignore) AND NOT p.young
   QUALIFY p.ord = min(p.ord) OVER (PARTITION BY h.ignoring, p.rank)
 )
 SELECT

@@ -21,6 +21,7 @@ at_event AS (
     coalesce(h.unseen, false) AS unseen,
     coalesce(h.unseen, false) AND n.unseen > n.seen AS outnumbered,
     coalesce(h.unclear, false) AS unclear,
+    coalesce(h.moving, false) AS moving,
     NOT g.recorded AS inferred,
     -- a rooted operation lets members go one by one: some finished says nothing about those that have not
     CASE WHEN e.one_way AND EXISTS (FROM facts.op AS o WHERE o.gid = e.gid AND o.seq = e.seq AND o.done)
@@ -30,14 +31,15 @@ at_event AS (
   JOIN facts.process_group AS g USING (gid)
   JOIN headcount AS n USING (gid)
   LEFT JOIN (
-    SELECT ignoring, event, bool_or(why IN ('unseen', 'stale')) AS unseen, bool_or(why IN ('unclear', 'doubtful')) AS unclear
+    SELECT ignoring, event, bool_or(why IN ('unseen', 'stale')) AS unseen, bool_or(why IN ('unclear', 'doubtful')) AS unclear,
+      bool_or(why = 'moving') AS moving
     FROM facts.holder GROUP BY ALL) AS h ON h.ignoring = e.ignoring AND h.event = e.event
 ),
 summed AS (
   SELECT
     r.ignoring, r.event,
     bool_or(a.rooted) AS rooted, bool_or(a.circular) AS circular, bool_or(a.late) AS late, bool_or(a.unseen) AS unseen,
-    bool_or(a.outnumbered) AS outnumbered, bool_or(a.unclear OR coalesce(a.partial = 'unclear', false)) AS unclear,
+    bool_or(a.moving) AS moving, bool_or(a.outnumbered) AS outnumbered, bool_or(a.unclear OR coalesce(a.partial = 'unclear', false)) AS unclear,
     bool_or(coalesce(a.partial = 'last_one', false)) AS last_one, bool_or(a.inferred) AS inferred, bool_and(a.unnoticed) AS unnoticed
   FROM facts.reach AS r JOIN at_event AS a ON a.ignoring = r.ignoring AND a.event = r.reached
   GROUP BY r.ignoring, r.event
@@ -46,6 +48,7 @@ SELECT ignoring, event,
   CASE
     WHEN rooted THEN 'rooted'
     WHEN circular THEN 'circular'
+    WHEN moving THEN 'nothing'  -- slow, not stuck
     WHEN late THEN 'late'
     WHEN unclear THEN 'unclear'
     WHEN outnumbered THEN 'outnumbered'

@@ -1,15 +1,18 @@
 -- summary: "Who holds an event up: members that are absent, odd, unseen, stuck, or blocked earlier themselves."
 -- grain: one (hypothesis, event, member that holds it up)
--- reads: [facts.block, facts.member, facts.mismatch, facts.op, facts.p2p_wait, facts.peak, facts.position, facts.process_group, facts.ring, facts.shift]
+-- reads: [facts.block, facts.member, facts.mismatch, facts.op, facts.p2p_wait, facts.peak, facts.pending, facts.position, facts.process_group, facts.ring, facts.shift]
 -- rules: [V1, V2, P4, P10, L2, L5, L6]
 -- columns:
 --   ignoring: {doc: Hypothesis, see facts.block.}
 --   event: {doc: The event that is held up.}
 --   rank: {doc: Who holds it up; NULL where only somebody unknown can.}
---   why: {doc: "`idle`, `absent` (busy elsewhere), `blocked` (entered, but waits earlier), `odd`, `shifted`, `stuck`, `unposted`, `resized`, `unseen`, `stale`, `unclear`, `doubtful`."}
+--   why: {doc: "`idle`, `absent` (busy elsewhere), `blocked` (entered, but waits earlier), `odd`, `shifted`, `stuck`, `unposted`, `resized`, `moving`, `unseen`, `stale`, `unclear`, `doubtful`."}
 --   next_event: {doc: What the holder itself waits in; NULL where it waits for nothing.}
 WITH stale AS (  -- peers finished what this dump does not hold yet: it was taken earlier
   SELECT DISTINCT p.rank FROM facts.position AS p JOIN facts.peak AS k USING (gid) WHERE p.enq < k.peak
+),
+moving AS (  -- a running process with nothing but fresh operations open: it goes on
+  SELECT rank FROM facts.pending GROUP BY rank HAVING bool_and(young)
 ),
 partial AS (SELECT bool_or(NOT whole) AS wrapped FROM facts.ring WHERE entries > 0),
 event AS (
@@ -34,6 +37,7 @@ standing AS (
       WHEN r.says_nothing AND (e.seq > k.first_seq OR (SELECT wrapped FROM partial)) THEN 'unclear'
       WHEN b.unclear OR (p.enq IS NULL AND NOT p.lacks_open AND NOT r.says_nothing) THEN 'unclear'
       WHEN b.event IS NOT NULL THEN 'absent'
+      WHEN v.rank IS NOT NULL THEN 'moving'
       ELSE 'idle'
     END AS why
   FROM event AS e
@@ -47,6 +51,7 @@ standing AS (
   LEFT JOIN facts.mismatch AS x ON x.gid = e.gid AND x.seq = e.seq AND x.rank = m.rank
   LEFT JOIN facts.shift AS s ON s.gid = e.gid AND s.rank = m.rank
   LEFT JOIN stale AS t ON t.rank = m.rank
+  LEFT JOIN moving AS v ON v.rank = m.rank
 ),
 weighed AS (
   SELECT *,
@@ -73,6 +78,7 @@ p2p AS (
       WHEN w.standing = 'posted' THEN CASE WHEN o.ord < w.peer_ord THEN 'blocked' END
       WHEN t.rank IS NOT NULL THEN 'stale'
       WHEN r.says_nothing OR coalesce(o.unclear, false) THEN 'unclear'
+      WHEN o.event IS NULL AND v.rank IS NOT NULL THEN 'moving'
       ELSE 'unposted'
     END AS why,
     CASE WHEN w.standing = 'unposted' OR o.ord < w.peer_ord THEN o.event END AS next_event
@@ -81,6 +87,7 @@ p2p AS (
   LEFT JOIN facts.ring AS r ON r.rank = w.peer
   LEFT JOIN facts.block AS o ON o.ignoring = b.ignoring AND o.rank = w.peer
   LEFT JOIN stale AS t ON t.rank = w.peer
+  LEFT JOIN moving AS v ON v.rank = w.peer
   WHERE b.is_p2p
 ),
 resized AS (  -- of a pair of unequal sizes either side may be wrong

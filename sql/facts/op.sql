@@ -34,7 +34,13 @@ finished_part AS (  -- the one inner entry of a small batch looks like a call of
   JOIN facts.ring AS r ON r.rank = e.rank AND r.only_active
   JOIN facts.dump AS d ON d.rank = e.rank
   JOIN {{ python }}.torch_nccl_pg_status AS c ON c.rank = e.rank AND c.pg_id = e.pg_id AND c.snapshot_id = d.snapshot_id
+  LEFT JOIN facts.entry AS after ON after.rank = e.rank AND after.ord = e.ord + 1
   WHERE e.is_p2p AND e.could_be_part AND c.last_completed_collective >= e.p2p_seq AND c.last_completed_collective > e.seq
+    AND after.rank IS NULL
+    -- unless this rank is seen to send and receive in this group without a batch
+    AND NOT EXISTS (
+      FROM facts.entry AS x JOIN facts.entry AS y ON y.rank = x.rank AND y.ord = x.ord + 1
+      WHERE x.rank = e.rank AND x.gid = e.gid AND x.is_p2p AND NOT y.closes_batch AND y.p2p_seq <> x.p2p_seq)
 ),
 folded AS (
   SELECT

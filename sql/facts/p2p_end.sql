@@ -1,6 +1,6 @@
 -- summary: "Every send and receive with its partner's global rank and its place in the sequence of that pair."
 -- grain: one send or receive of one rank
--- reads: [facts.batch_part, facts.entry, facts.member, facts.op, facts.process_group, facts.signature]
+-- reads: [facts.batch_part, facts.entry, facts.member, facts.pending, facts.process_group, facts.signature]
 -- rules: [P1, L6]
 -- columns:
 --   gid: {doc: The group.}
@@ -9,7 +9,7 @@
 --   kind: {doc: "`send` or `recv`."}
 --   peer: {doc: "Global rank of the partner; NULL where the name does not say (any source, torchcomms)."}
 --   numel: {unit: elements, doc: Size.}
---   done: {doc: The call has finished on this rank.}
+--   done: {doc: "The call has finished on this rank, or must have by what its peers saw."}
 --   nth: {doc: "How many with this partner and direction the dump shows up to here, from 1."}
 --   nth_open: {doc: The same among the unfinished ones; NULL when finished.}
 WITH raw AS (
@@ -32,9 +32,10 @@ local AS (  -- group-local number of each member: recorded, or said by its own c
   GROUP BY gid, local_rank HAVING count(DISTINCT rank) = 1
 )
 SELECT
-  r.gid, r.rank, r.ord, r.kind, l.rank AS peer, r.numel, o.done,
+  r.gid, r.rank, r.ord, r.kind, l.rank AS peer, r.numel, o.rank IS NULL AS done,
   row_number() OVER (PARTITION BY r.gid, r.rank, r.kind, l.rank ORDER BY r.entry_ord) AS nth,
-  CASE WHEN NOT o.done THEN row_number() OVER (PARTITION BY r.gid, r.rank, r.kind, l.rank, o.done ORDER BY r.entry_ord) END AS nth_open
+  CASE WHEN o.rank IS NOT NULL THEN
+    row_number() OVER (PARTITION BY r.gid, r.rank, r.kind, l.rank, o.rank IS NULL ORDER BY r.entry_ord) END AS nth_open
 FROM raw AS r
-JOIN facts.op AS o ON o.rank = r.rank AND o.ord = r.ord
+LEFT JOIN facts.pending AS o ON o.rank = r.rank AND o.ord = r.ord
 LEFT JOIN local AS l ON l.gid = r.gid AND l.local_rank = r.peer_local

@@ -12,6 +12,7 @@
 --   is_p2p: {doc: Sends and receives.}
 --   one_way: {doc: Rooted operation.}
 --   unnoticed: {doc: Peers finished it; this rank has not seen that.}
+--   young: {doc: "A running process entered it so lately that waiting in it is no hang."}
 --   may_ignore: {doc: "The only such operation of this rank, and the rank has entered all that others wait in behind it."}
 WITH settled AS (  -- p2p of the same kind that finished later: the older one is over
   SELECT rank, gid, signature_id, call_id, max(ord) AS ord FROM facts.op WHERE is_p2p AND done GROUP BY ALL
@@ -22,31 +23,39 @@ longest AS (  -- how far apart a running job's collectives lie: waiting less tha
         FROM facts.op AS o JOIN facts.dump AS d ON d.rank = o.rank WHERE d.from_process)
 ),
 open AS (
-  SELECT o.rank, o.ord, o.gid, o.seq, o.is_p2p, o.one_way, coalesce(o.synchronising AND o.seq = k.peak, false) AS unnoticed
+  SELECT o.rank, o.ord, o.gid, o.seq, o.is_p2p, o.one_way, coalesce(o.synchronising AND o.seq <= k.peak, false) AS unnoticed,
+    coalesce(o.seq < k.peak, false) AS over,
+    d.from_process AND coalesce(d.snapshot_ns - o.created_ns < (SELECT limit_ns FROM longest), false) AS young
   FROM facts.op AS o
   JOIN facts.dump AS d ON d.rank = o.rank
   LEFT JOIN facts.peak AS k ON k.gid = o.gid
   LEFT JOIN facts.position AS p ON p.gid = o.gid AND p.rank = o.rank
   LEFT JOIN settled AS s ON o.is_p2p AND s.rank = o.rank AND s.gid = o.gid AND s.signature_id = o.signature_id
     AND s.call_id = o.call_id AND s.ord > o.ord
-  WHERE NOT o.done
-    AND (o.is_p2p OR coalesce(o.seq >= k.peak AND o.seq > coalesce(p.own_done, 0), true))
-    AND s.rank IS NULL
-    AND (NOT d.from_process OR coalesce(d.snapshot_ns - o.created_ns >= (SELECT limit_ns FROM longest), true))
+  WHERE NOT o.done AND (o.is_p2p OR coalesce(o.seq > p.own_done, true)) AND s.rank IS NULL
+),
+behind AS (  -- a rank that misses what its peers saw finish: only the newest of these can be where it is stuck
+  SELECT rank, max(ord) AS ord, count(*) AS missed FROM open WHERE unnoticed GROUP BY rank
 ),
 counted AS (  -- a ring too short for its blocking point: the counters still name it, if only one group has one
-  SELECT p.rank, -1 AS ord, any_value(p.gid) AS gid, any_value(p.counted_done + 1) AS seq, false AS is_p2p, false AS one_way, false AS unnoticed
+  SELECT p.rank, -1 AS ord, any_value(p.gid) AS gid, any_value(p.counted_done + 1) AS seq, false AS is_p2p, false AS one_way,
+    false AS unnoticed, false AS young
   FROM facts.position AS p
   JOIN facts.ring AS r ON r.rank = p.rank
   WHERE r.short AND p.counted_done < p.enq AND p.counted_done + 1 < coalesce(p.oldest, 9223372036854775807)
   GROUP BY p.rank
   HAVING count(*) = 1
 ),
-every AS (FROM open UNION ALL FROM counted)
+every AS (
+  SELECT o.rank, o.ord, o.gid, o.seq, o.is_p2p, o.one_way, o.unnoticed, o.young
+  FROM open AS o LEFT JOIN behind AS b ON b.rank = o.rank
+  WHERE NOT (o.over AND NOT coalesce(o.ord = b.ord, false)) AND o.ord >= coalesce(b.ord, o.ord)
+  UNION ALL FROM counted
+)
 SELECT
   e.*,
-  e.unnoticed AND count(*) FILTER (e.unnoticed) OVER (PARTITION BY e.rank) = 1 AND NOT EXISTS (
+  e.unnoticed AND coalesce(b.missed = 1, false) AND NOT EXISTS (
     FROM every AS f JOIN facts.position AS p ON p.gid = f.gid AND p.rank = e.rank
     WHERE f.gid = e.gid AND f.rank <> e.rank AND f.seq > e.seq AND coalesce(p.enq, 0) < f.seq
   ) AS may_ignore
-FROM every AS e
+FROM every AS e LEFT JOIN behind AS b ON b.rank = e.rank
