@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Self
 
-from tests.jobs.model import Frame, Group, Mark, Op, Sizes, Step, frame
+from tests.jobs.model import Frame, Group, Mark, Op, Part, Sizes, Step, frame
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
 PYTHON_LINES = {
@@ -46,6 +46,11 @@ def sites_of(op: Op) -> list[str]:
     """The call sites that an operation's stack was made from."""
     user = op.stack[2 : len(op.stack) - len(MAIN)]
     return [f"{f.filename}:{f.line} in {f.name}" for f in user]
+
+
+def _first(*choices: Sizes | None) -> Sizes:
+    """The first choice that was made; a list without tensors is one."""
+    return next(choice for choice in choices if choice is not None)
 
 
 class Plan:
@@ -132,6 +137,7 @@ class Plan:
         outs: Sizes | None = None,
         dtype: str | None = None,
         at: str | Sequence[str] | None = None,
+        parts: Sequence[Part] | None = None,
     ) -> Self:
         """These ranks issue the last call with other arguments; `shape` stands for one tensor in and one out."""
 
@@ -139,8 +145,10 @@ class Plan:
             name = op or old.name
             sizes = [list(shape)] if shape is not None else None
             stack = old.stack if at is None and op is None else stack_of(name, at or sites_of(old))
-            new_ins, new_outs = ins or sizes or old.ins, outs or sizes or old.outs
-            return replace(old, name=name, ins=new_ins, outs=new_outs, dtype=dtype or old.dtype, stack=stack)
+            new_ins, new_outs = _first(ins, sizes, old.ins), _first(outs, sizes, old.outs)
+            new_parts = old.parts if parts is None else tuple(parts)
+            new = replace(old, name=name, ins=new_ins, outs=new_outs, dtype=dtype or old.dtype)
+            return replace(new, stack=stack, parts=new_parts)
 
         return self._change(ranks, change)
 
