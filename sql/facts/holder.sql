@@ -32,7 +32,9 @@ standing AS (
       WHEN e.seq <= k.peak THEN NULL
       WHEN NOT m.seen THEN 'unseen'
       WHEN o.rank IS NOT NULL THEN CASE WHEN NOT o.done AND b.ord < o.ord THEN 'blocked' END
-      WHEN p.enq >= e.seq THEN CASE WHEN NOT (r.only_active OR greatest(p.own_done, p.counted_done) >= e.seq) THEN 'unclear' END
+      WHEN p.enq >= e.seq THEN CASE
+        WHEN r.only_active OR greatest(p.own_done, p.counted_done + 1) >= e.seq THEN NULL  -- over for it, or it waits here too
+        ELSE 'unclear' END
       WHEN t.rank IS NOT NULL THEN 'stale'
       WHEN r.says_nothing AND (e.seq > k.first_seq OR (SELECT wrapped FROM partial)) THEN 'unclear'
       WHEN b.unclear OR (p.enq IS NULL AND NOT p.lacks_open AND NOT r.says_nothing) THEN 'unclear'

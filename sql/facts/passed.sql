@@ -40,14 +40,15 @@ interval AS (
 full_intervals AS (SELECT ignoring, event, rank, max(back) - 1 AS n FROM turn GROUP BY ALL),
 compared AS (
   SELECT
-    v.ignoring, v.event, v.rank, any_value(v.is_p2p) AS is_p2p,
+    v.ignoring, v.event, v.rank, any_value(v.is_p2p) AS is_p2p, bool_or(d.next_event IS NOT NULL) AS waits,
     coalesce(max(v.n) FILTER (v.back = 1), 0) AS since,
     coalesce(max(v.n) FILTER (v.back > 1), 0) AS usual
   FROM interval AS v
   JOIN full_intervals AS f ON f.ignoring = v.ignoring AND f.event = v.event AND f.rank = v.rank AND f.n >= 1
+  JOIN due AS d ON d.ignoring = v.ignoring AND d.event = v.event AND d.rank = v.rank
   GROUP BY v.ignoring, v.event, v.rank, v.gid, v.peer
 )
 SELECT ignoring, event, rank, any_value(is_p2p) AS is_p2p, max(since) AS since, arg_max(usual, since) AS usual
 FROM compared
-WHERE since > usual
+WHERE since > usual AND (waits OR usual > 0)  -- what an idle rank did once more may be the end of its step
 GROUP BY ignoring, event, rank

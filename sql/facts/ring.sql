@@ -63,7 +63,8 @@ SELECT
     OR (r.entries = 0 AND c.rank IS NULL) AS whole,
   coalesce(r.asked_only_active AND r.reports_completion, CASE
     WHEN r.any_done OR NOT r.reports_completion THEN false
-    WHEN r.entries = 0 THEN coalesce(c.completed_some, false)
+    -- an empty dump with counters: nothing is open, if the job dumps in this way at all
+    WHEN r.entries = 0 THEN coalesce(c.completed_some, false) AND NOT bool_or(r.any_done) OVER ()
     WHEN r.gaps THEN true
     WHEN r.rank IN (SELECT rank FROM doubted) THEN false
     ELSE (r.has_record_ids AND r.first_ord > 0) OR coalesce(c.completed_some, false)

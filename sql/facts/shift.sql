@@ -18,15 +18,19 @@ start AS (
   SELECT gid, rank, seen_by, min(seq) AS since, count(*) AS differs
   FROM compared WHERE own <> theirs GROUP BY ALL
 ),
+exchanged AS (  -- two neighbours exchanged look like a shift, but nothing is wrong any more behind them
+  SELECT s.gid, s.rank, s.seen_by
+  FROM start AS s
+  JOIN compared AS a ON a.gid = s.gid AND a.rank = s.rank AND a.seen_by = s.seen_by AND a.seq = s.since
+  JOIN compared AS b ON b.gid = s.gid AND b.rank = s.rank AND b.seen_by = s.seen_by AND b.seq = s.since + 1
+  WHERE a.own = b.theirs AND b.own = a.theirs AND s.differs = 2
+),
 tried AS (
   SELECT
     s.gid, s.rank, s.seen_by, s.since, s.differs, k.shift,
     count(*) FILTER (o.own = t.theirs) AS holds,
     count(*) FILTER (o.own <> t.theirs OR o.own_call <> t.call) AS fails,
-    count(*) FILTER (o.own = t.theirs AND o.own <> o.theirs) AS explains,
-    -- two neighbours exchanged look like a skip: then nothing is wrong any more behind them
-    coalesce(max(o.own) FILTER (o.seq = s.since + 1) = max(o.theirs) FILTER (o.seq = s.since), false)
-      AND count(*) FILTER (o.own <> o.theirs AND o.seq > s.since + 1) = 0 AS exchanged
+    count(*) FILTER (o.own = t.theirs AND o.own <> o.theirs) AS explains
   FROM start AS s
   CROSS JOIN (SELECT unnest([1, 2, 3, 4, -1, -2, -3, -4]) AS shift) AS k
   JOIN compared AS o ON o.gid = s.gid AND o.rank = s.rank AND o.seen_by = s.seen_by AND o.seq >= s.since - least(k.shift, 0)
@@ -34,7 +38,7 @@ tried AS (
   GROUP BY ALL
 )
 SELECT gid, rank, since, shift, seen_by, holds
-FROM tried
-WHERE fails = 0 AND explains > 0 AND NOT (exchanged AND shift > 0)
+FROM tried ANTI JOIN exchanged USING (gid, rank, seen_by)
+WHERE fails = 0 AND explains > 0 
   AND CASE seen_by WHEN 'site' THEN holds >= 2 AND differs >= 2 ELSE true END
 QUALIFY row_number() OVER (PARTITION BY gid, rank ORDER BY seen_by, abs(shift), shift DESC) = 1
