@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Self
 
-from tests.jobs.model import Frame, Group, Mark, Op, Part, Sizes, Step, frame
+from tests.jobs.model import Frame, Group, Mark, Move, Op, Part, Sizes, Step, frame
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
 PYTHON_LINES = {
@@ -51,6 +51,13 @@ def sites_of(op: Op) -> list[str]:
 def _first(*choices: Sizes | None) -> Sizes:
     """The first choice that was made; a list without tensors is one."""
     return next(choice for choice in choices if choice is not None)
+
+
+def _resized(old: Op, sizes: Sizes) -> tuple[Move, ...]:
+    """The moves of a single transfer with other sizes; those of a batch are as they were."""
+    if len(old.moves) != 1 or old.parts:
+        return old.moves
+    return (replace(old.moves[0], sizes=tuple(tuple(shape) for shape in sizes)),)
 
 
 class Plan:
@@ -148,7 +155,7 @@ class Plan:
             new_ins, new_outs = _first(ins, sizes, old.ins), _first(outs, sizes, old.outs)
             new_parts = old.parts if parts is None else tuple(parts)
             new = replace(old, name=name, ins=new_ins, outs=new_outs, dtype=dtype or old.dtype)
-            return replace(new, stack=stack, parts=new_parts)
+            return replace(new, stack=stack, parts=new_parts, moves=_resized(old, new_ins))
 
         return self._change(ranks, change)
 
