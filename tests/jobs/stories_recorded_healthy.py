@@ -297,7 +297,11 @@ def healthy_foreign_files() -> Job:
 
 
 @story(
-    "no_fault", [], "The broadcast of the last step is finished on its root and not yet seen as finished on one other."
+    "no_fault",
+    [],
+    "The broadcast of the last step is finished on its root and not yet seen as finished on one other.",
+    also=["stuck_on_device", "insufficient_evidence"],
+    also_culprits=[[2]],
 )
 def healthy_one_way_unnoticed() -> Job:
     """L2, V6 silent: nobody waits behind it."""
