@@ -51,7 +51,7 @@ def test_parameters_reach_the_facts_and_are_checked(pack: Pack) -> None:
         runner = Runner(pack, evidence)
         assert runner.run("mini").category == "behind"
         assert runner.run("mini", {"slack": "1"}).category is None, "the fact was made again for another value"
-        assert [ran.name for ran in runner.run("mini", {"slack": 1}).ran][0] == "checks.behind", "and is not made twice"
+        assert runner.run("mini", {"slack": 1}).ran[0].name == "checks.behind", "and is not made twice"
         with pytest.raises(UsageError, match="no parameter slak") as unknown:
             runner.run("mini", {"slak": 1})
         assert "slack (integer, default 0)" in str(unknown.value.looked_for)

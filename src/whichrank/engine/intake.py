@@ -47,9 +47,9 @@ def is_store(path: Path) -> bool:
 def batches(sources: Sources, on_progress: Progress | None = None) -> Iterator[Batch]:
     """The rows of all dumps, read by the collectors."""
     if sources.dumps:
-        from whichrank.collectors import flight_recorder_dump
+        from whichrank.collectors.flight_recorder_dump import read
 
-        yield from flight_recorder_dump.read(sources.dumps, on_progress=on_progress)
+        yield from read(sources.dumps, on_progress=on_progress)
 
 
 def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None, comments: bool = False) -> Evidence:

@@ -6,6 +6,7 @@
     --   seq_window: {type: integer, default: 200, doc: Newest numbers of a group to look at.}
     -- columns:
     --   rank: {doc: Global rank.}
+    -- columns_like: facts.finding          (optional: those columns first)
     SELECT rank FROM {{ python }}.torch_nccl_ranks ...
 
 Facts (`facts.entry`) become tables, in the order of their `reads`; checks and statements are only read.
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Value = bool | int | float | str | None
 KINDS = ("facts", "checks", "statements")
 SCHEMAS = ("python", "nccl", "gpu", "cpu", "cluster", "process")
-HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "rules", "doc"})
+HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "columns_like", "rules", "doc"})
 _TYPES = {"integer": "BIGINT", "boolean": "BOOLEAN", "double": "DOUBLE", "text": "VARCHAR"}
 # Text, quoted names and comments come first, so that a `$name` inside them is left alone.
 _TOKEN = re.compile(
@@ -208,7 +209,7 @@ def load(path: Path) -> Query:
         grain=str(header.get("grain", "")).strip(),
         reads=tuple(header.get("reads") or ()),
         params=params,
-        columns=dict(header.get("columns") or {}),
+        columns=_inherited(path, header.get("columns_like")) | dict(header.get("columns") or {}),
         rules=tuple(str(rule) for rule in header.get("rules") or ()),
         body=body,
     )
@@ -222,6 +223,17 @@ def _header(path: Path, text: str) -> dict[str, Any]:
     if unknown:
         raise BrokenPack(f"{path}: unknown key in the header: {unknown}", looked_for=", ".join(sorted(HEADER_KEYS)))
     return header
+
+
+def _inherited(path: Path, like: object) -> dict[str, dict[str, str]]:
+    """The columns of the query that `columns_like` names: checks hand on what a fact has prepared."""
+    if like is None:
+        return {}
+    kind, _, name = str(like).partition(".")
+    source = path.parent.parent / kind / f"{name}.sql"
+    if not source.is_file():
+        raise BrokenPack(f"{path}: columns_like: there is no query {like}", looked_for=str(source))
+    return load(source).columns
 
 
 def _parameter(path: Path, name: str, spec: object) -> Parameter:

@@ -1,0 +1,122 @@
+"""Does the pack hold together? Words against columns, parameters against statements, reads against tables.
+
+Too slow for every start, so it is part of `make check`, and of loading other people's skills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jinja2 import TemplateSyntaxError, meta
+
+from whichrank.engine.manifest import MANIFEST, Check, Pack, Skill
+from whichrank.engine.query import Query, parameters_used
+from whichrank.engine.speech import CONTRACT
+from whichrank.engine.words import templates
+from whichrank.errors import BrokenPack
+from whichrank.tables import by_name
+
+STATEMENT_COLUMNS = {
+    "verdict": ("category", "culprit_ranks"),
+    "gaps": ("kind", "ranks", "detail", "matters"),
+    "coverage": ("ranks_seen", "ranks_expected", "ranks_missing", "records", "groups"),
+}
+_SAID_BY_US = {"path", "skill"}
+
+
+def validate(pack: Pack) -> None:
+    """Raises BrokenPack with every problem, each with its file and key."""
+    found = list(problems(pack))
+    if found:
+        raise BrokenPack("\n".join(found), next="python -m pytest tests/engine/test_pack.py")
+
+
+def problems(pack: Pack) -> Iterator[str]:
+    """One line per problem: file, key, what is wrong."""
+    yield from _manifest(pack)
+    for id in pack.library.ids():
+        yield from _query(pack, pack.library.get(id))
+    for skill in pack.skills():
+        yield from (f"{pack.skill_path(skill.id)}: {problem}" for problem in _skill(pack, skill))
+
+
+def _manifest(pack: Pack) -> Iterator[str]:
+    ids = {entry.id for entry in pack.manifest.skills}
+    for chain in pack.manifest.chains:
+        for end in {chain.source, chain.to} - ids:
+            yield f"{pack.root / MANIFEST}: chains: there is no skill {end}"
+
+
+def _query(pack: Pack, query: Query) -> Iterator[str]:
+    for read in query.reads:
+        known = read in pack.library.ids() if read.startswith("facts.") else by_name(read) is not None
+        if not known:
+            yield f"{query.path}: reads: there is no {read}"
+    used = set(parameters_used(query.body))
+    for name in used ^ (set(query.params) - {"use_global"}):
+        yield f"{query.path}: params: ${name} is {'used and not declared' if name in used else 'declared and not used'}"
+
+
+def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
+    ids = {entry.id for entry in pack.manifest.skills}
+    yield from (f"related: there is no skill {id}" for id in set(skill.related) - ids)
+    yield from (f"needs: {t} is not in {MANIFEST}: tables" for t in set(skill.needs) - set(pack.manifest.tables))
+    statements = {"verdict": skill.verdict, "gaps": skill.gaps, "coverage": skill.coverage}
+    wanted = [f"checks.{check.check}" for check in skill.checks]
+    wanted += [f"statements.{name}" for name in (*statements.values(), *skill.statements) if name]
+    missing = set(wanted) - set(pack.library.ids())
+    yield from (f"there is no query {id}" for id in sorted(missing))
+    if missing or not wanted:
+        return
+    for key, name in statements.items():
+        lacking = set(STATEMENT_COLUMNS[key]) - set(pack.library.get(f"statements.{name}").columns) if name else set()
+        if lacking:
+            yield f"{key}: {name} lacks the columns {', '.join(sorted(lacking))}"
+    yield from _parameters(pack, skill, wanted)
+    for check in skill.checks:
+        yield from _check(pack, skill, check, ids)
+    for kind, text in skill.gap_words.items():
+        yield from _template(f"gap_words.{kind}", text, STATEMENT_COLUMNS["gaps"])
+
+
+def _parameters(pack: Pack, skill: Skill, wanted: list[str]) -> Iterator[str]:
+    queries = [*pack.library.facts_for(wanted), *(pack.library.get(id) for id in wanted)]
+    for name in skill.parameters:
+        declared = {query.params[name].type for query in queries if name in query.params}
+        if declared - {skill.parameters[name].type}:
+            yield f"parameters.{name}: type {skill.parameters[name].type}, but statements say {', '.join(declared)}"
+        elif not declared and name != "use_global":
+            yield f"parameters.{name}: no statement of the skill has it"
+
+
+def _check(pack: Pack, skill: Skill, check: Check, ids: set[str]) -> Iterator[str]:
+    key = f"checks.{check.check}"
+    columns = set(pack.library.get(key).columns)
+    if lacking := set(CONTRACT) - columns:
+        yield f"{key}: the statement lacks the columns {', '.join(sorted(lacking))}"
+    texts = [
+        ("headline", check.headline),
+        ("says", check.says),
+        ("means", check.means),
+        *(("might_be_wrong_if", text) for text in check.might_be_wrong_if),
+        *(("do_next", text) for text in check.do_next),
+        *((f"shows.{label}", f"{label} {text}") for label, text in skill.shows.items()),
+    ]
+    if check.next:
+        texts += [(f"next.parameters.{name}", text) for name, text in check.next.parameters.items()]
+        if check.next.skill not in ids:
+            yield f"{key}.next.skill: there is no skill {check.next.skill}"
+        elif unknown := set(check.next.parameters) - set(pack.skill(check.next.skill).parameters):
+            yield f"{key}.next.parameters: {check.next.skill} has no parameter {', '.join(sorted(unknown))}"
+    for name, text in texts:
+        yield from _template(f"{key}.{name}", text, columns)
+
+
+def _template(key: str, text: str, columns: Iterable[str]) -> Iterator[str]:
+    try:
+        names = meta.find_undeclared_variables(templates().parse(text))
+    except TemplateSyntaxError as error:
+        yield f"{key}: {error}"
+        return
+    if unknown := names - set(columns) - _SAID_BY_US:
+        yield f"{key}: the rows have no column {', '.join(sorted(unknown))}"
