@@ -49,9 +49,9 @@ doubted AS (  -- ranks whose oldest numbers are preceded by something that had n
   JOIN facts.process_group AS p ON p.gid = g.gid
   LEFT JOIN counters AS c ON c.rank = u.rank AND c.gid = g.gid AND NOT p.has_p2p
   WHERE coalesce(c.completed, CASE WHEN c.enqueued IS NOT NULL THEN 0 END) < u.seq_min - 1
-     OR EXISTS (
+     OR (c.rank IS NULL AND EXISTS (
        FROM facts.usage AS o JOIN facts.pg_of_rank AS og ON og.rank = o.rank AND og.pg_id = o.pg_id
-       WHERE og.gid = g.gid AND o.rank <> u.rank AND o.open_seq_min < u.seq_min)
+       WHERE og.gid = g.gid AND o.rank <> u.rank AND o.open_seq_min < u.seq_min))
 )
 SELECT
   r.rank,

@@ -3,6 +3,7 @@
 -- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.reach, facts.root, facts.shift]
 -- rules: [V5, V6, V9, L2, L8]
 -- columns:
+--   ignoring: {doc: "The hypothesis, see facts.block; the same in all rows."}
 --   event: {doc: Where it shows; NULL for operations that are over.}
 --   gid: {doc: The group.}
 --   seq: {doc: Sequence number.}
@@ -28,13 +29,13 @@ explained AS (
   FROM facts.fate WHERE ignoring
 ),
 chosen AS (
-  SELECT f.event, b.gid, b.seq, f.rank, f.category
+  SELECT f.ignoring, f.event, b.gid, b.seq, f.rank, f.category
   FROM found AS f
   JOIN (SELECT DISTINCT ignoring, event, gid, seq FROM facts.block) AS b ON b.ignoring = f.ignoring AND b.event = f.event
   WHERE f.ignoring = (SELECT without FROM explained)
 ),
 over AS (  -- operations that finished although they differ: garbage, or the trace of what went wrong
-  SELECT NULL::BIGINT AS event, m.gid, m.seq, m.rank,
+  SELECT (SELECT without FROM explained) AS ignoring, NULL::BIGINT AS event, m.gid, m.seq, m.rank,
     CASE WHEN s.rank IS NOT NULL THEN 'collective_skipped' ELSE 'collective_' || m.aspect || '_mismatch' END AS category
   FROM facts.mismatch AS m LEFT JOIN facts.shift AS s ON s.gid = m.gid AND s.rank = m.rank
   WHERE m.finished
@@ -50,7 +51,7 @@ numbered AS (
   FROM placed
 )
 SELECT
-  event, gid, seq, rank, category, nth,
+  ignoring, event, gid, seq, rank, category, nth,
   CASE
     WHEN open AND nth < 10 THEN true
     WHEN open THEN nth = min(nth) FILTER (open) OVER () AND NOT (nth > 10 AND bool_or(NOT open) OVER ())

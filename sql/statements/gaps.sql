@@ -1,0 +1,55 @@
+-- summary: "What was not seen, or seen with a doubt; what could change the verdict comes first."
+-- grain: one gap
+-- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.position, facts.process_group, facts.ring, facts.suspect, facts.usage]
+-- rules: [P1, P3, P4, P5, P7, P8, P10, V5, V7, V8]
+-- columns:
+--   kind: {doc: "Short fixed word; the skill has words for it."}
+--   ranks: {doc: "Ranks it is about; empty where it is about all."}
+--   detail: {doc: What exactly.}
+--   matters: {doc: It could change the verdict.}
+WITH found AS (SELECT count(*) > 0 AS something FROM facts.suspect),
+judged AS (SELECT DISTINCT ignoring FROM facts.suspect WHERE event IS NOT NULL),
+holding AS (SELECT DISTINCT rank, why FROM facts.holder WHERE ignoring IN (FROM judged)),
+active AS (SELECT DISTINCT gid FROM facts.block),
+gap AS (
+  SELECT 'rank_without_dump' AS kind, m.rank, NULL AS detail, EXISTS (FROM holding AS h WHERE h.rank = m.rank) AS matters
+  FROM (SELECT DISTINCT rank FROM facts.member WHERE NOT seen) AS m
+  UNION ALL
+  SELECT n.kind, n.rank, n.message, n.severity = 'error'
+  FROM {{ python }}.collection_note AS n
+  WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note)
+  UNION ALL
+  SELECT 'older_dump', rank, NULL, true FROM holding WHERE why = 'stale'
+  UNION ALL
+  SELECT 'dump_after_error', rank, NULL, true FROM holding WHERE why = 'doubtful'
+  UNION ALL
+  SELECT 'empty_dump', rank, NULL, NOT any_done FROM facts.ring WHERE says_nothing AND (SELECT something FROM found)
+  UNION ALL
+  SELECT 'ring_too_short', r.rank, NULL, r.unclear OR r.short
+  FROM facts.ring AS r JOIN facts.block AS b ON b.rank = r.rank AND b.ord = r.first_ord
+  WHERE NOT r.whole AND NOT r.only_active AND r.entries > 0
+  UNION ALL
+  SELECT 'members_inferred', NULL, g.label, EXISTS (FROM facts.fate WHERE fate = 'inferred')
+  FROM facts.process_group AS g JOIN active USING (gid) WHERE NOT g.recorded
+  UNION ALL
+  SELECT 'number_borrowed', p.rank, g.label, false
+  FROM facts.position AS p JOIN facts.process_group AS g USING (gid) JOIN active USING (gid) WHERE p.borrowed
+  UNION ALL
+  SELECT 'unrecorded_p2p', u.rank, NULL, true
+  FROM facts.usage AS u JOIN holding AS h ON h.rank = u.rank AND h.why = 'idle' WHERE u.unrecorded_p2p > 0
+  UNION ALL
+  SELECT 'clocks_unknown', rank, NULL, true FROM facts.late WHERE NOT certain
+  UNION ALL
+  SELECT 'numbers_not_aligned', NULL, NULL, true
+  FROM facts.ring WHERE per_process_seq HAVING count(*) > 0 AND NOT bool_and(whole)
+  UNION ALL
+  SELECT 'versions_differ', NULL, string_agg(DISTINCT fr_version, ', ' ORDER BY fr_version), false
+  FROM facts.dump HAVING count(DISTINCT fr_version) > 1
+  UNION ALL
+  SELECT 'stacks_absent', NULL, NULL, false
+  FROM facts.entry WHERE (SELECT something FROM found) HAVING count(*) > 0 AND count(stack_id) = 0
+)
+SELECT kind, coalesce(list_sort(list(DISTINCT rank) FILTER (rank IS NOT NULL)), []) AS ranks, detail, bool_or(matters) AS matters
+FROM gap
+GROUP BY kind, detail
+ORDER BY matters DESC, kind, detail
