@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from tests.jobs.builder import Job, recv_from, send_to
+from tests.jobs.dump_folder import entries_of, read
+from tests.jobs.metamorphic import TRANSFORMS, Transform, drop_rank, unnotice
 from tests.jobs.recording import VERSIONS
+from tests.jobs.stories import LIVE_STORIES, STORIES
+from tests.jobs.story import CATEGORIES
 
 ENTRY_FIELDS = {
     "list": "frames pg_id seq_id profiling_name time_created_us input_sizes output_sizes state retired",
@@ -205,3 +209,58 @@ def test_files_are_written_under_the_names_asked_for(tmp_path: Path) -> None:
     assert pickle.loads((tmp_path / "nccl_trace_rank_node01_0").read_bytes())["version"] == "2.10"
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads((tmp_path / "nccl_trace_rank_node01_2").read_bytes())
+
+
+# ---- stories
+
+
+def test_stories_cover_every_rule_and_category() -> None:
+    told = [*STORIES.values(), *LIVE_STORIES.values()]
+    rules = {f"{letter}{n}" for letter, last in (("P", 10), ("L", 8), ("V", 10)) for n in range(1, last + 1)}
+    assert set().union(*(s.rules for s in told)) == rules
+    assert all(s.rules for s in told)
+    assert {s.truth.category for s in told} == set(CATEGORIES)
+    assert sum(s.truth.category == "no_fault" for s in told) >= 40
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_is_open_agrees_with_the_truth(name: str) -> None:
+    story, job = STORIES[name], STORIES[name].build()
+    assert set(story.truth.culprit_ranks) <= set(job.world)
+    still_open = any(o.done_ns is None for ops in job.play().issued.values() for o in ops)
+    if story.truth.category == "no_fault":
+        assert not still_open
+    elif name not in ("size_mismatch_that_finished", "size_of_a_gather_that_finished", "dtype_mismatch_that_finished"):
+        assert still_open or name == "odd_entry_without_a_shift"
+
+
+def changed(transform: Transform, tmp_path: Path, job: Job) -> dict[str, Any]:
+    """The dumps of a job after a change, by file name."""
+    target = transform.apply(job.write(tmp_path / "source"), tmp_path / "target")
+    return {path.name: dump[0] for path in target.iterdir() if (dump := read(path)) is not None}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.name)
+@pytest.mark.parametrize("name", ["healthy_three_dimensions", "healthy_gloo", "stuck_one_of_four", "absent_in_json"])
+def test_changes_keep_every_dump_readable(transform: Transform, name: str, tmp_path: Path) -> None:
+    job = STORIES[name].build()
+    dumps = changed(transform, tmp_path, job)
+    assert len(dumps) == len(job.world)
+    still_open = sum(e["state"] != "completed" for p in job.payloads().values() for e in entries_of(p))
+    kept = sum(e["state"] != "completed" for p in dumps.values() for e in entries_of(p))
+    assert kept == still_open
+
+
+def test_changing_to_1_4_gives_what_the_builder_writes(tmp_path: Path) -> None:
+    job = healthy()
+    transform = next(t for t in TRANSFORMS if t.name == "to_version_1_4")
+    dumps = changed(transform, tmp_path, job)
+    assert dumps == {f"comm_lib_trace_rank_{r}": p for r, p in job.version("1.4").payloads().items()}
+
+
+def test_changes_of_one_rank(tmp_path: Path) -> None:
+    source = Job(3).all_reduce().all_reduce().write(tmp_path / "source")
+    assert len(list(drop_rank(source, tmp_path / "dropped", 1).iterdir())) == 2
+    unseen = read(unnotice(source, tmp_path / "unseen", 1) / "comm_lib_trace_rank_1")
+    assert unseen is not None
+    assert unseen[0] == Job(3).all_reduce().all_reduce().unnoticed(1).payloads()[1]

@@ -8,6 +8,7 @@ from tests.jobs.builder import Job, recv_from, send_to
 from tests.jobs.model import Move
 
 FORWARD = ("schedule.py:212 in forward_step", "train.py:120 in train_step")
+LINES = (10, 20, 30)
 BACKWARD = ("schedule.py:260 in backward_step", "train.py:120 in train_step")
 
 
@@ -38,6 +39,14 @@ def grid_step(job: Job, steps: int = 1) -> Job:
         job.all_reduce("tp", [64, 128], at=("layers.py:58 in column_parallel_grad", "train.py:88 in backward"))
         job.all_reduce("dp", [8192], at="train.py:90 in reduce_gradients")
         job.all_reduce(shape=[1], dtype="Float", at="train.py:99 in clip_grad_norm")
+    return job
+
+
+def lines(job: Job, steps: int, skipping: dict[tuple[int, int], tuple[int, ...]], group: str = "default_pg") -> Job:
+    """Equal all_reduce from three lines a step; `skipping[(step, line)]` ranks leave one out."""
+    for step in range(steps):
+        for line in LINES:
+            job.all_reduce(group, at=f"train.py:{line} in step").skip(*skipping.get((step, line), ()))
     return job
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from tests.jobs import (
     stories_absent,
+    stories_absent_recorded,
+    stories_beside,
     stories_deadlock,
     stories_device,
     stories_healthy,
@@ -24,6 +26,10 @@ from tests.jobs import (
     stories_partial,
     stories_recorded_healthy,
     stories_shift,
+    stories_shift_groups,
+    stories_sizes,
+    stories_snapshots_healthy,
+    stories_transfers_healthy,
 )
 from tests.jobs.story import Stories, Story, live_story, story
 
@@ -31,15 +37,21 @@ __all__ = ["LIVE_STORIES", "MODULES", "STORIES", "Story"]
 
 MODULES = (
     stories_healthy,
+    stories_transfers_healthy,
     stories_recorded_healthy,
+    stories_snapshots_healthy,
     stories_absent,
+    stories_absent_recorded,
     stories_mismatch,
+    stories_sizes,
     stories_shift,
+    stories_shift_groups,
     stories_p2p,
     stories_deadlock,
     stories_device,
     stories_late,
     stories_partial,
+    stories_beside,
     stories_live,
 )
 STORIES: Stories = story

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from tests.jobs.builder import Job
-from tests.jobs.scenes import data_parallel, grid_step, sharded
+from tests.jobs.scenes import LINES, data_parallel, lines, sharded
 from tests.jobs.story import story
-
-LINES = (10, 20, 30)
-
-
-def _lines(job: Job, steps: int, skipping: dict[tuple[int, int], tuple[int, ...]], group: str = "default_pg") -> Job:
-    """Equal all_reduce from three lines a step; `skipping[(step, line)]` ranks leave one out."""
-    for step in range(steps):
-        for line in LINES:
-            job.all_reduce(group, at=f"train.py:{line} in step").skip(*skipping.get((step, line), ()))
-    return job
 
 
 @story(
@@ -25,7 +15,7 @@ def _lines(job: Job, steps: int, skipping: dict[tuple[int, int], tuple[int, ...]
 )
 def skipped_by_call_site() -> Job:
     """L4: on call sites alone, at least two matches and two differences."""
-    return _lines(Job(4), 3, {(1, 20): (2,)})
+    return lines(Job(4), 3, {(1, 20): (2,)})
 
 
 @story(
@@ -35,13 +25,13 @@ def skipped_by_call_site() -> Job:
 )
 def skipped_by_first_of_eight() -> Job:
     """L4, L3."""
-    return _lines(Job(8), 4, {(2, 10): (0,)})
+    return lines(Job(8), 4, {(2, 10): (0,)})
 
 
 @story("collective_skipped", [2, 5], "Ranks 2 and 5 left out the same reduction.")
 def skipped_by_two_of_eight() -> Job:
     """L4, V9."""
-    return _lines(Job(8), 3, {(1, 30): (2, 5)})
+    return lines(Job(8), 3, {(1, 30): (2, 5)})
 
 
 @story(
@@ -63,7 +53,7 @@ def skipped_behind_a_wrapper() -> Job:
 @story("collective_skipped", [1], "gloo: the same, told by retired alone.")
 def skipped_in_gloo() -> Job:
     """L4, P6."""
-    return _lines(Job(4, lib="gloo"), 3, {(1, 20): (1,)})
+    return lines(Job(4, lib="gloo"), 3, {(1, 20): (1,)})
 
 
 @story(
@@ -107,7 +97,7 @@ def skipped_by_dtype() -> Job:
 )
 def skipped_rest_of_a_step() -> Job:
     """L4: k = 2 (or, as steps repeat, one call added)."""
-    return _lines(Job(4), 4, {(1, 20): (1,), (1, 30): (1,)})
+    return lines(Job(4), 4, {(1, 20): (1,), (1, 30): (1,)})
 
 
 @story("collective_skipped", [3], "Four calls of another loop are missing on rank 3: its sizes are four ahead.")
@@ -155,15 +145,15 @@ def skipped_but_nothing_known_after_it() -> Job:
 )
 def added_call_waits_alone() -> Job:
     """L5: the waiter is the shifted one; L4: the first entry of an added call compares with nothing."""
-    job = _lines(Job(4), 1, {}).all_reduce(at="plot.py:12 in plot_loss").only(0)
-    return _lines(job, 2, {})
+    job = lines(Job(4), 1, {}).all_reduce(at="plot.py:12 in plot_loss").only(0)
+    return lines(job, 2, {})
 
 
 @story("collective_skipped", [1, 4], "Ranks 1 and 4 log once more than the six others, and wait alone at the end.")
 def added_call_on_two_of_eight() -> Job:
     """L5, L4."""
-    job = _lines(Job(8), 2, {}).all_reduce(at="log.py:8 in log_local_loss").only(1, 4)
-    return _lines(job, 2, {})
+    job = lines(Job(8), 2, {}).all_reduce(at="log.py:8 in log_local_loss").only(1, 4)
+    return lines(job, 2, {})
 
 
 @story(
@@ -199,8 +189,8 @@ def skipped_in_a_subgroup() -> Job:
 )
 def skipped_before_the_ring_begins() -> Job:
     """L4, P7."""
-    job = _lines(Job(4).already(600).records_before(600), 2, {(0, 20): (2,)})
-    return _lines(job, 6, {}).ring(16)
+    job = lines(Job(4).already(600).records_before(600), 2, {(0, 20): (2,)})
+    return lines(job, 6, {}).ring(16)
 
 
 @story(
@@ -213,7 +203,7 @@ def skipped_before_the_ring_begins() -> Job:
 )
 def skipped_in_a_group_of_two() -> Job:
     """L4, L3."""
-    return _lines(Job(2), 3, {(1, 20): (1,)})
+    return lines(Job(2), 3, {(1, 20): (1,)})
 
 
 @story(
@@ -228,127 +218,3 @@ def skipped_in_active_json() -> Job:
     for n in range(101, 106):
         job.all_reduce(shape=[n])
     return job.only_active().as_json()
-
-
-# ---- across groups
-
-
-@story(
-    "collective_skipped",
-    [2],
-    """In step 3 rank 2 left out its dp call and waits in the world's reduction for rank 0, which
-    waits in dp for rank 2. In every step before, rank 2 reduced in dp first.""",
-)
-def skipped_one_group_and_waits_in_another() -> Job:
-    """V3, V4: history shows that the group belonged before."""
-    job = grid_step(Job(4).grid(tp=2, dp=2), 2).all_reduce("tp").all_reduce("tp")
-    job.all_reduce("dp", [8192], at="train.py:90 in reduce_gradients").skip(2)
-    return job.all_reduce(shape=[1], dtype="Float", at="train.py:99 in clip_grad_norm")
-
-
-@story(
-    "group_order_deadlock",
-    [0, 2],
-    """The same in the very first step: nothing tells whether rank 2 left dp out or would
-    have come to it later, nor whether rank 0 should have waited.""",
-    also=["collective_skipped"],
-    also_culprits=[[2]],
-)
-def skipped_one_group_without_history() -> Job:
-    """V3, V4: no history = cycle rules, and the vote is a tie."""
-    job = Job(4).grid(tp=2, dp=2).all_reduce("tp")
-    return job.all_reduce("dp").skip(2).all_reduce(shape=[1])
-
-
-@story(
-    "collective_skipped",
-    [2],
-    """Rank 2 left out one of three dp calls in step 2. At the end ranks 0 and 1 wait for it in dp
-    and it waits for them in the world's reduction: a cycle, in which rank 2 alone is shifted.""",
-)
-def skipped_rank_in_a_cycle() -> Job:
-    """V3: first a shift; L4."""
-    return _lines(Job(4).group("dp", [0, 1, 2]), 3, {(1, 20): (2,)}, "dp").all_reduce(shape=[1])
-
-
-@story(
-    "group_order_deadlock",
-    [2],
-    """The same, but the world reduces after every step, so that it hangs before the shift shows
-    twice: ranks 0 and 1 entered dp first, rank 2 the world's reduction.""",
-    also=["collective_skipped"],
-)
-def skipped_rank_in_a_cycle_seen_once() -> Job:
-    """V3: the vote; L4 silent."""
-    job = Job(4).group("dp", [0, 1, 2])
-    for step in range(3):
-        _lines(job, 1, {(0, 20): (2,)} if step == 1 else {}, "dp").all_reduce(shape=[1])
-    return job
-
-
-@story(
-    "collective_skipped",
-    [2, 5],
-    """Rank 2 left out a call in group a; in group b, apart from it, rank 5 calls another
-    operation. Both are named, under the first category.""",
-)
-def skipped_and_another_mismatch() -> Job:
-    """V9."""
-    job = Job(7).group("a", [0, 1, 2]).group("b", [3, 4, 5, 6])
-    for step in range(3):
-        for line in LINES:
-            job.all_reduce("a", at=f"train.py:{line} in step").skip(*([2] if (step, line) == (1, 20) else []))
-    return job.all_reduce("b").all_reduce("b").but(5, op="broadcast")
-
-
-# ---- no shift
-
-
-@story(
-    "rank_not_joined",
-    [2],
-    """Twelve equal calls from one line, rank 2 has eleven. That a shift would fit as well says
-    nothing: no shift fits too.""",
-)
-def equal_calls_are_no_shift() -> Job:
-    """L4: it must explain more than k = 0 does."""
-    job = Job(4)
-    for _ in range(11):
-        job.all_reduce()
-    return job.all_reduce().skip(2)
-
-
-@story(
-    "rank_not_joined",
-    [2],
-    """Rank 2 skipped a call, but without stacks all calls look alike: the dumps show an idle rank
-    with one call less.""",
-    also=["collective_skipped"],
-)
-def skipped_without_stacks() -> Job:
-    """L4 silent: nothing to compare."""
-    return _lines(Job(4), 3, {(1, 20): (2,)}).as_json()
-
-
-@story(
-    "rank_not_joined",
-    [2],
-    """Rank 2's last call comes from line 30, its peers' from line 20, and they wait in one more. One
-    difference is not enough for a shift.""",
-    also=["collective_skipped"],
-)
-def one_call_site_is_no_shift() -> Job:
-    """L4: at least two matches and two differences on call sites alone."""
-    return _lines(Job(4), 3, {(2, 20): (2,)})
-
-
-@story(
-    "rank_not_joined",
-    [3],
-    """Rank 3 left out a whole step, all of whose calls come again in the next: the dumps show three
-    calls less and an idle rank.""",
-    also=["collective_skipped"],
-)
-def skipped_step_that_repeats() -> Job:
-    """L4 silent."""
-    return _lines(Job(4), 4, {(1, line): (3,) for line in LINES})
