@@ -20,7 +20,7 @@ skills:
   - {id: mini, folder: mini, category: distributed}
   - {id: stacks, folder: stacks, category: reliability, entry: false}
 chains:
-  - {from: mini, to: stacks, when: a rank never came}
+  - {source: mini, to: stacks, when: a rank never came}
 """,
     "skill/mini/skill.yaml": """
 id: mini

@@ -27,7 +27,7 @@ class Finding:
     ranks:    the accused global ranks, sorted; [] where the evidence accuses nobody.
     explains: labels of the events that this one holds up (`dp #12`).
     shows:    labelled lines for people (`last on rank 2` -> `all_reduce dp #12, train.py:88 in backward`).
-    evidence: the rows that prove it. details: the further columns of the row.
+    evidence: the rows that prove it, the first 100 of `evidence_rows`. details: the further columns of the row.
     check:    the statement that found it; `Diagnosis.ran` holds its parameters and SQL.
     """
 
@@ -46,6 +46,7 @@ class Finding:
     next: list[Next]
     explains: list[str]
     evidence: list[dict[str, Any]]
+    evidence_rows: int
     details: dict[str, Any]
     check: str
 

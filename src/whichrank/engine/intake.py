@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from whichrank.batch import Batch
-from whichrank.errors import NoEvidence
+from whichrank.errors import NoEvidence, UsageError
 from whichrank.store.evidence import COMPACTED, Evidence
-from whichrank.tables import DUMP, NOTE, by_name
+from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, by_name
 
 Progress = Callable[[int, int], None]
 LOOKED_FOR = "Flight Recorder dumps (pickle or JSON, one per rank), or a store (folders <table>/rank=<n>/*.parquet)"
@@ -59,14 +60,43 @@ def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None,
     if not evidence.count(DUMP.full_name):
         notes = evidence.connection.table(f"global.{NOTE.full_name}").project("message").limit(3).fetchall()
         evidence.close()
-        named = ", ".join(str(path) for path in paths)
-        read = " ".join(row[0] for row in notes)
-        raise NoEvidence(
-            f"nothing in {named} could be read as evidence" + (f": {read}" if read else ""),
-            looked_for=LOOKED_FOR,
-            next=_where_dumps_are(paths[0]),
-        )
+        raise _nothing_read(paths, [row[0] for row in notes])
     return evidence
+
+
+def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = None) -> dict[str, Any]:
+    """Write the dumps at the paths into a store. Returns ranks (list), records (count), notes (messages).
+
+    Raises NoEvidence when nothing could be read, UsageError when `store` is a file or a path is a store itself.
+    """
+    from whichrank.store.shards import write
+
+    sources = discover(paths)
+    if sources.stores:
+        raise UsageError(f"{sources.stores[0]} is a store already", next=f"whichrank diagnose {sources.stores[0]}")
+    if store.exists() and not store.is_dir():
+        raise UsageError(f"--into {store}: this is a file", looked_for="a folder, or a name for a new one")
+    ranks: set[int] = set()
+    records = 0
+    messages: list[str] = []
+    for batch in batches(sources, on_progress):
+        write(store, batch)
+        records += batch.tables[FLIGHT_RECORD.name].num_rows if FLIGHT_RECORD.name in batch.tables else 0
+        ranks |= {batch.rank} if batch.rank is not None and DUMP.name in batch.tables else set()
+        messages += batch.tables[NOTE.name]["message"].to_pylist() if NOTE.name in batch.tables else []
+    if not ranks:
+        raise _nothing_read(paths, messages)
+    return {"ranks": sorted(ranks), "records": records, "notes": messages}
+
+
+def _nothing_read(paths: Sequence[Path], messages: Sequence[str]) -> NoEvidence:
+    named = ", ".join(str(path) for path in paths)
+    said = "; ".join(messages[:3])
+    return NoEvidence(
+        f"nothing in {named} could be read as evidence" + (f": {said}" if said else ""),
+        looked_for=LOOKED_FOR,
+        next=_where_dumps_are(paths[0]),
+    )
 
 
 def _where_dumps_are(path: Path) -> str:

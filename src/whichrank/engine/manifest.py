@@ -1,73 +1,80 @@
-"""The pack: root skill.yaml, one skill.yaml per skill, and the .sql files, read and checked against each other."""
+"""The pack: root skill.yaml, one skill.yaml per skill, and the .sql files.
+
+The models are plain dataclasses, so that a start costs no pydantic (0.2 s). pydantic validates the same classes for
+packs of other people, and for ours in `make check` (see validation.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any, ClassVar, Literal
 
 import whichrank
 from whichrank.engine.query import Library, Parameter, Value, read_yaml
 from whichrank.errors import BrokenPack, UsageError
 
 MANIFEST = "skill.yaml"
-M = TypeVar("M", bound=BaseModel)
+_STRICT = {"extra": "forbid"}
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Chain(_Model):
+@dataclass(frozen=True)
+class Chain:
     """The next skill, for a machine. parameters: name -> template over the row."""
 
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     skill: str
-    parameters: dict[str, str] = {}
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
-class Check(_Model):
+@dataclass(frozen=True)
+class Check:
     """A check and its words. All texts are templates over the columns of the check's rows (and `path`, `skill`)."""
 
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     check: str
     headline: str
     says: str
     means: str = ""
-    might_be_wrong_if: list[str] = []
-    do_next: list[str] = []
+    might_be_wrong_if: list[str] = field(default_factory=list)
+    do_next: list[str] = field(default_factory=list)
     next: Chain | None = None
 
 
-class SkillParameter(_Model):
+@dataclass(frozen=True)
+class SkillParameter:
     """A parameter people may set; it reaches every statement of the skill that declares the same name."""
 
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     type: Literal["integer", "boolean", "double", "text"]
     default: Value
     doc: str
 
 
-class Skill(_Model):
-    """skill/<folder>/skill.yaml."""
+@dataclass(frozen=True)
+class Skill:
+    """skill/<folder>/skill.yaml. shows: label -> text, templates; a line under a finding where both are not empty."""
 
-    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
+    id: str
     category: str
     description: str
     question: str
     keywords: dict[str, list[str]]
-    tags: list[str] = []
-    needs: list[str] = []
-    parameters: dict[str, SkillParameter] = {}
+    tags: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+    parameters: dict[str, SkillParameter] = field(default_factory=dict)
     verdict: str | None = None
     gaps: str | None = None
     coverage: str | None = None
-    statements: list[str] = []
+    statements: list[str] = field(default_factory=list)
     nothing_found: str = ""
-    shows: dict[str, str] = {}  # label -> text, both templates; a line under every finding where both are not empty
-    checks: list[Check] = []
-    gap_words: dict[str, str] = {}
-    related: dict[str, str] = {}
+    shows: dict[str, str] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    gap_words: dict[str, str] = field(default_factory=dict)
+    related: dict[str, str] = field(default_factory=dict)
 
     def parameter(self, name: str) -> Parameter:
         spec = self.parameters[name]
@@ -85,51 +92,70 @@ class Skill(_Model):
                 )
         return {n: self.parameter(n).parse(given[n]) if n in given else p.default for n, p in self.parameters.items()}
 
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        return asdict(self)
+
+    def summary(self) -> dict[str, Any]:
+        """What a catalogue shows of it, for agents."""
+        keys = ("id", "category", "question", "description", "keywords", "tags", "parameters", "needs")
+        return {key: value for key, value in asdict(self).items() if key in keys}
+
     def query_ids(self) -> list[str]:
         """The queries a run needs, in the order in which they run; the verdict comes last."""
         statements = [name for name in (self.gaps, self.coverage, self.verdict) if name]
         return [f"checks.{c.check}" for c in self.checks] + [f"statements.{name}" for name in statements]
 
 
-class Entry(_Model):
+@dataclass(frozen=True)
+class Entry:
     """A skill in the root manifest. entry: people may start with it; others are reached through a chain."""
 
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     id: str
     folder: str
     category: str
     entry: bool = True
 
 
-class PackChain(_Model):
+@dataclass(frozen=True)
+class PackChain:
     """An edge between two skills; `when` is for people and agents."""
 
-    source: str = Field(alias="from")
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
+    source: str
     to: str
     when: str
 
 
-class Manifest(_Model):
+@dataclass(frozen=True)
+class Manifest:
     """The root skill.yaml. tables: table -> how to get rows into it (said when a skill lacks it)."""
 
+    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     name: str
     version: str
-    description: str = ""
     tables: dict[str, str]
     skills: list[Entry]
-    chains: list[PackChain] = []
+    description: str = ""
+    chains: list[PackChain] = field(default_factory=list)
 
 
 class Pack:
-    """Skills and statements below one folder (`skill.yaml`, `skill/`, `sql/`). Files are read when asked for."""
+    """Skills and statements below one folder (`skill.yaml`, `skill/`, `sql/`). Files are read when asked for.
+
+    root: None is the pack of this package, which `make check` has validated; any other is validated here.
+    """
 
     def __init__(self, root: Path | None = None) -> None:
+        self.ours = root is None
         self.root = root or Path(whichrank.__file__).parent
         self.library = Library(self.root / "sql")
         self._skills: dict[str, Skill] = {}
 
     @cached_property
     def manifest(self) -> Manifest:
-        return _read(Manifest, self.root / MANIFEST)
+        return _manifest(self._read(Manifest, self.root / MANIFEST))
 
     def skill(self, id: str) -> Skill:
         """The skill of that id; hyphens are as good as underscores. Raises UsageError when there is none."""
@@ -140,7 +166,7 @@ class Pack:
             raise UsageError(f"there is no skill {id}", looked_for=f"one of: {known}", next="whichrank skills")
         if entry.id not in self._skills:
             path = self.skill_path(entry.id)
-            skill = _read(Skill, path)
+            skill = _skill(self._read(Skill, path))
             if (skill.id, skill.category) != (entry.id, entry.category):
                 raise BrokenPack(
                     f"{path}: id, category: {skill.id}, {skill.category} differ from {self.root / MANIFEST}",
@@ -150,6 +176,7 @@ class Pack:
         return self._skills[entry.id]
 
     def skill_path(self, id: str) -> Path:
+        """The skill.yaml of that skill."""
         folder = next(e.folder for e in self.manifest.skills if e.id == id)
         return self.root / "skill" / folder / MANIFEST
 
@@ -157,14 +184,31 @@ class Pack:
         """All skills, in the manifest's order."""
         return (self.skill(entry.id) for entry in self.manifest.skills)
 
+    def _read(self, model: type[Manifest] | type[Skill], path: Path) -> dict[str, Any]:
+        if not path.is_file():
+            raise BrokenPack(f"{path}: there is no such file", looked_for=f"a {model.__name__.lower()} in YAML")
+        data: dict[str, Any] = read_yaml(path, path.read_text(encoding="utf-8"))
+        if not self.ours:
+            from whichrank.engine.validation import check_types
 
-def _read(model: type[M], path: Path) -> M:
-    if not path.is_file():
-        raise BrokenPack(f"{path}: there is no such file", looked_for=f"a {model.__name__.lower()} in YAML")
-    data = read_yaml(path, path.read_text(encoding="utf-8"))
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
-        raise BrokenPack(f"{path}: {key}: {first['msg']}") from None
+            check_types(model, data, path)
+        return data
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
+    return Manifest(**{
+        **data,
+        "skills": [Entry(**entry) for entry in data["skills"]],
+        "chains": [PackChain(**chain) for chain in data.get("chains", [])],
+    })  # fmt: skip
+
+
+def _skill(data: dict[str, Any]) -> Skill:
+    return Skill(**{
+        **data,
+        "parameters": {name: SkillParameter(**spec) for name, spec in data.get("parameters", {}).items()},
+        "checks": [
+            Check(**{**check, "next": Chain(**check["next"]) if check.get("next") else None})
+            for check in data.get("checks", [])
+        ],
+    })  # fmt: skip

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from whichrank.engine.manifest import Check, Pack, Skill
 
 Row = Mapping[str, Any]
+EVIDENCE_ROWS = 100  # an agent reads it; the statement gives all
 CONTRACT = ("severity", "category", "group_name", "seq", "op", "ranks", "root", "explains", "evidence")
 
 
@@ -52,7 +53,8 @@ class Speaker:
             could_be_wrong_if=[text for t in check.might_be_wrong_if if (text := say("might_be_wrong_if", t))],
             next=self._next(check, say),
             explains=list(known["explains"]),
-            evidence=list(known["evidence"]),
+            evidence=list(known["evidence"])[:EVIDENCE_ROWS],
+            evidence_rows=len(known["evidence"]),
             details={name: value for name, value in row.items() if name not in CONTRACT},
             check=f"checks.{check.check}",
         )

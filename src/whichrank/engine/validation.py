@@ -6,10 +6,13 @@ Too slow for every start, so it is part of `make check`, and of loading other pe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateSyntaxError, meta
+from pydantic import TypeAdapter, ValidationError
 
-from whichrank.engine.manifest import MANIFEST, Check, Pack, Skill
+from whichrank.engine.manifest import MANIFEST, Check, Manifest, Pack, Skill
 from whichrank.engine.query import Query, parameters_used
 from whichrank.engine.speech import CONTRACT
 from whichrank.engine.words import templates
@@ -22,6 +25,16 @@ STATEMENT_COLUMNS = {
     "coverage": ("ranks_seen", "ranks_expected", "ranks_missing", "records", "groups"),
 }
 _SAID_BY_US = {"path", "skill"}
+
+
+def check_types(model: type[Manifest] | type[Skill], data: Any, path: Path) -> None:
+    """Raises BrokenPack naming file and key when `data` has not the shape of the model."""
+    try:
+        TypeAdapter(model).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
+        raise BrokenPack(f"{path}: {key}: {first['msg']}") from None
 
 
 def validate(pack: Pack) -> None:

@@ -109,13 +109,20 @@ class Evidence:
 
     def _unseen(self, table: Table, rows: pa.Table) -> pa.Table:
         """The rows of a lookup whose key was not there yet: every dump of a job brings the same stacks."""
+        import pyarrow as pa
+
         assert table.key is not None
-        seen, keep = self._seen[table.name], []
+        seen = self._seen[table.name]
+        runs: list[tuple[int, int]] = []  # slices, because take() would import pyarrow.compute, 0.1 s
         for index, key in enumerate(rows.column(table.key).to_pylist()):
-            if key not in seen:
-                seen.add(key)
-                keep.append(index)
-        return rows.take(keep)
+            if key in seen:
+                continue
+            seen.add(key)
+            if runs and sum(runs[-1]) == index:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((index, 1))
+        return pa.concat_tables([rows.slice(0, 0), *(rows.slice(start, length) for start, length in runs)])
 
     def _memory_name(self, table: Table) -> str:
         return f"global.{'dumps' if self.stores else 'shard'}.{table.name}"

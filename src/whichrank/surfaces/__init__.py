@@ -1,0 +1,1 @@
+"""What people and agents touch. Nothing is computed here."""

@@ -1,0 +1,68 @@
+"""whichrank diagnose: read the evidence, run a skill, print the verdict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+
+from whichrank.errors import UsageError
+from whichrank.surfaces.terminal import colour_of, progress, width_of
+
+
+def _parameters(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(f"{name!r} is not of the form NAME=VALUE", context, parameter)
+    return {name: value for name, _, value in pairs}
+
+
+@click.command(short_help="Say which rank is to blame for a hang, and why.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--skill", metavar="ID", default="watchdog_timeout", show_default=True, help="See: whichrank skills.")
+@click.option("--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=_parameters, help="Of the skill.")
+@click.option("--local", is_flag=True, help="Look only at what this host collected.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")
+@click.option("--all", "everything", is_flag=True, help="Also show consequences, meanings and every gap.")
+@click.option("--sql", "as_sql", is_flag=True, help="Print every statement that was run, for any DuckDB client.")
+def command(
+    paths: tuple[Path, ...],
+    skill: str,
+    parameters: dict[str, Any],
+    local: bool,
+    as_json: bool,
+    everything: bool,
+    as_sql: bool,
+) -> int:
+    """Say which rank is to blame for a hang, and why.
+
+    PATH: Flight Recorder dumps (files, or folders with one per rank; pickle or JSON), or a store.
+
+    Exit code: 0 nothing found, 1 findings, 2 could not diagnose, 64 wrong call.
+    """
+    started = perf_counter()
+    from whichrank.engine.runner import diagnose
+
+    if local:
+        if "use_global" in parameters:
+            raise UsageError("--local and --param use_global say the same", next="leave one of them out")
+        parameters = {**parameters, "use_global": False}
+    with progress("reading dumps") as step:
+        diagnosis = diagnose(paths, skill, parameters, on_progress=step)
+    if as_json:
+        click.echo(json.dumps(diagnosis.as_dict(sql=as_sql), indent=2, ensure_ascii=False, default=str))
+    elif as_sql:
+        click.echo(diagnosis.script(), nl=False)
+    else:
+        from whichrank.surfaces.text import screen
+
+        colour = colour_of(sys.stdout)
+        seconds = perf_counter() - started
+        text = screen(diagnosis, everything=everything, width=width_of(sys.stdout), colour=colour, seconds=seconds)
+        click.echo(text, color=colour)
+    return diagnosis.exit_code
