@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from tests.jobs.builder import Job, recv_from, send_to
+from tests.jobs.case_file import FIXTURES
 from tests.jobs.dump_folder import entries_of, read
+from tests.jobs.fixtures import BUILT
 from tests.jobs.metamorphic import TRANSFORMS, Transform, drop_rank, unnotice
+from tests.jobs.plausible import unrecordable
+from tests.jobs.record import check
+from tests.jobs.recorded_cases import RECORDED
 from tests.jobs.recording import VERSIONS
 from tests.jobs.stories import LIVE_STORIES, STORIES
 from tests.jobs.story import CATEGORIES
@@ -234,6 +239,11 @@ def test_what_is_open_agrees_with_the_truth(name: str) -> None:
         assert still_open or name == "odd_entry_without_a_shift"
 
 
+@pytest.mark.parametrize("name", [*STORIES, *LIVE_STORIES])
+def test_a_real_recorder_could_hold_it(name: str) -> None:
+    assert unrecordable((STORIES | LIVE_STORIES)[name].build()) == []
+
+
 def changed(transform: Transform, tmp_path: Path, job: Job) -> dict[str, Any]:
     """The dumps of a job after a change, by file name."""
     target = transform.apply(job.write(tmp_path / "source"), tmp_path / "target")
@@ -264,3 +274,18 @@ def test_changes_of_one_rank(tmp_path: Path) -> None:
     unseen = read(unnotice(source, tmp_path / "unseen", 1) / "comm_lib_trace_rank_1")
     assert unseen is not None
     assert unseen[0] == Job(3).all_reduce().all_reduce().unnoticed(1).payloads()[1]
+
+
+# ---- fixtures
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_built_fixtures_are_what_their_stories_give(name: str) -> None:
+    evidence = FIXTURES / name / "evidence"
+    assert {path.name: path.read_bytes() for path in evidence.iterdir()} == BUILT[name][1].build().files()
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_fixtures_show_what_they_are_meant_to(name: str) -> None:
+    check(RECORDED[name], FIXTURES / name / "evidence")
+    assert sum(path.stat().st_size for path in (FIXTURES / name / "evidence").iterdir()) < 200_000

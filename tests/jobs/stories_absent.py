@@ -202,7 +202,7 @@ def absent_in_only_active_grid() -> Job:
 )
 def absent_from_the_first_call() -> Job:
     """P10: an empty dump, and peers that begin at the first operation."""
-    return Job(4).stop(2).all_reduce()
+    return Job(4).eagerly_initialised().stop(2).all_reduce()
 
 
 @story(

@@ -128,7 +128,7 @@ def absent_beside_a_missing_file() -> Job:
 )
 def absent_from_a_group_never_used() -> Job:
     """P1: recorded membership counts also for ranks that have no entry of the group."""
-    job = Job(6).group("tp", [0, 1]).group("tp", [2, 3]).group("tp", [4, 5])
+    job = Job(6).eagerly_initialised().group("tp", [0, 1]).group("tp", [2, 3]).group("tp", [4, 5])
     return data_parallel(job, 1).stop(4).all_reduce("tp").all_reduce()
 
 

@@ -14,14 +14,14 @@ from tests.jobs.story import story
 )
 def order_of_two_groups() -> Job:
     """V3: the vote is a tie."""
-    job = Job(4).group("A", [0, 1]).group("B", [0, 1]).all_reduce()
+    job = Job(4).eagerly_initialised().group("A", [0, 1]).group("B", [0, 1]).all_reduce()
     return job.all_reduce("A").all_reduce("B").swapped(1).all_reduce()
 
 
 @story("group_order_deadlock", [2], "Ranks 0 and 1 entered A first, rank 2 entered B first: a clear minority.")
 def order_minority_of_three() -> Job:
     """V3: the vote."""
-    job = Job(3).group("A", range(3)).group("B", range(3)).all_reduce()
+    job = Job(3).eagerly_initialised().group("A", range(3)).group("B", range(3)).all_reduce()
     return job.all_reduce("A").all_gather("B").swapped(2).all_reduce()
 
 
@@ -32,14 +32,14 @@ def order_minority_of_three() -> Job:
 )
 def order_minority_of_eight() -> Job:
     """V3."""
-    job = Job(8).group("A", range(8)).group("B", range(8)).all_reduce()
+    job = Job(8).eagerly_initialised().group("A", range(8)).group("B", range(8)).all_reduce()
     return job.all_reduce("A").all_reduce("B").swapped(3, 6)
 
 
 @story("group_order_deadlock", [0, 1, 2, 3], "Two ranks entered A first and two B: a tie, the whole cycle.")
 def order_tie_of_four() -> Job:
     """V3."""
-    job = Job(4).group("A", range(4)).group("B", range(4)).all_reduce()
+    job = Job(4).eagerly_initialised().group("A", range(4)).group("B", range(4)).all_reduce()
     return job.all_reduce("A").all_reduce("B").swapped(2, 3)
 
 
@@ -51,7 +51,7 @@ def order_tie_of_four() -> Job:
 )
 def order_of_three_groups_in_a_ring() -> Job:
     """V3."""
-    job = Job(4).group("a", [0, 1]).group("b", [1, 2]).group("c", [2, 0]).all_reduce()
+    job = Job(4).eagerly_initialised().group("a", [0, 1]).group("b", [1, 2]).group("c", [2, 0]).all_reduce()
     job.all_reduce("a").only(0).all_reduce("b").only(1).all_reduce("c").only(2)
     job.all_reduce("a").only(1).all_reduce("b").only(2).all_reduce("c").only(0)
     return job.all_reduce()
@@ -101,7 +101,7 @@ def order_changed_by_a_host_sync() -> Job:
 )
 def order_of_the_first_step() -> Job:
     """V3: no history, and each vote is one to one."""
-    job = Job(8)
+    job = Job(8).eagerly_initialised()
     for rank in range(4):
         job.group("replicate", [rank, rank + 4])
     return job.all_to_all().all_reduce("replicate", [9]).swapped(6, 7)
@@ -117,7 +117,7 @@ def order_of_the_first_step() -> Job:
 )
 def order_of_a_transfer_and_a_collective() -> Job:
     """V3, L6: a cycle across a transfer and a group."""
-    job = Job(3).group("tp", [0, 1]).all_reduce()
+    job = Job(3).eagerly_initialised().group("tp", [0, 1]).all_reduce()
     return job.send(0, 1, "tp").all_reduce("tp").recv(1, 0, "tp").all_reduce()
 
 
@@ -146,7 +146,7 @@ def order_of_groups_never_used() -> Job:
 )
 def order_with_an_idle_rank_outside() -> Job:
     """V3: only a cycle with no root outside it."""
-    job = Job(5).group("A", [0, 1, 4]).group("B", [0, 1]).all_reduce().stop(4)
+    job = Job(5).eagerly_initialised().group("A", [0, 1, 4]).group("B", [0, 1]).all_reduce().stop(4)
     return job.all_reduce("A").all_reduce("B").swapped(1).all_reduce()
 
 
@@ -158,7 +158,15 @@ def order_with_an_idle_rank_outside() -> Job:
 )
 def order_deadlock_with_many_victims() -> Job:
     """V2, V3: victims are not part of the cycle."""
-    job = Job(8).group("tp", [0, 1]).group("tp", [2, 3]).group("x", [1, 2]).group("y", [1, 2]).all_reduce()
+    job = (
+        Job(8)
+        .eagerly_initialised()
+        .group("tp", [0, 1])
+        .group("tp", [2, 3])
+        .group("x", [1, 2])
+        .group("y", [1, 2])
+        .all_reduce()
+    )
     return job.all_reduce("x").all_reduce("y").swapped(2).all_reduce("tp").all_reduce()
 
 

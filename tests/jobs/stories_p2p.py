@@ -157,7 +157,7 @@ def ring_of_sends() -> Job:
 )
 def two_receives_face_each_other() -> Job:
     """V3, L6: variable sequence lengths in a pipeline."""
-    job = Job(3).group("pp", range(3)).all_reduce()
+    job = Job(3).eagerly_initialised().group("pp", range(3)).all_reduce()
     job.recv(1, 2, "pp", n=3, dtype="Long", at="schedule.py:90 in exchange_shapes")
     job.recv(2, 1, "pp", n=3, dtype="Long", at="schedule.py:90 in exchange_shapes")
     return job.send(0, 1, "pp").recv(1, 0, "pp").send(1, 2, "pp").send(2, 1, "pp").all_reduce()

@@ -174,7 +174,7 @@ def added_call_by_size() -> Job:
 )
 def skipped_in_a_subgroup() -> Job:
     """L4, V2: the world waits behind that group."""
-    job = Job(8).grid(tp=2, dp=4)
+    job = Job(8).eagerly_initialised().grid(tp=2, dp=4)
     for step in range(3):
         for line in LINES:
             job.all_reduce("dp", at=f"train.py:{line} in step").skip(*([6] if (step, line) == (1, 20) else []))

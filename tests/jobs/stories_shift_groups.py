@@ -32,7 +32,7 @@ def skipped_one_group_and_waits_in_another() -> Job:
 )
 def skipped_one_group_without_history() -> Job:
     """V3, V4: no history = cycle rules, and the vote is a tie."""
-    job = Job(4).grid(tp=2, dp=2).all_reduce("tp")
+    job = Job(4).eagerly_initialised().grid(tp=2, dp=2).all_reduce("tp")
     return job.all_reduce("dp").skip(2).all_reduce(shape=[1])
 
 
@@ -44,7 +44,7 @@ def skipped_one_group_without_history() -> Job:
 )
 def skipped_rank_in_a_cycle() -> Job:
     """V3: first a shift; L4."""
-    return lines(Job(4).group("dp", [0, 1, 2]), 3, {(1, 20): (2,)}, "dp").all_reduce(shape=[1])
+    return lines(Job(4).eagerly_initialised().group("dp", [0, 1, 2]), 3, {(1, 20): (2,)}, "dp").all_reduce(shape=[1])
 
 
 @story(

@@ -129,6 +129,12 @@ def healthy_file_missing() -> Job:
     return data_parallel(Job(4), 3).no_file(2)
 
 
+@story("no_fault", [], "gloo: the file of rank 1 is missing, and everything is retired on the three others.")
+def healthy_gloo_file_missing() -> Job:
+    """P9 silent: nothing is open beside what is retired."""
+    return data_parallel(Job(4, lib="gloo"), 3).no_file(1)
+
+
 @story("no_fault", [], "The file of rank 0 is cut off; nothing is open anywhere else.")
 def healthy_file_truncated() -> Job:
     """V5 silent."""
