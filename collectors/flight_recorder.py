@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from whichrank.batch import Batch, note, rows_to_arrow
-from whichrank.collectors.flight_recorder_entries import Entries, convert, missing
+from whichrank.collectors.flight_recorder_entries import Entries, convert, listed
 from whichrank.collectors.flight_recorder_groups import GroupRows, group_rows
 from whichrank.collectors.flight_recorder_lookups import ranks_table, signature_table, stack_table
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, PG_STATUS, RANKS, SIGNATURE, STACK, arrow_schema
@@ -91,11 +91,12 @@ def to_batch(payload: object, origin: Origin) -> Batch:
         FLIGHT_RECORD.name: _record_table(entries, origin, version),
         PG_STATUS.name: _status_table(groups, origin),
         DUMP.name: rows_to_arrow(DUMP, [_dump_row(head, version, len(raw or []), origin)]),
-        STACK.name: stack_table(entries.stacks),
-        SIGNATURE.name: signature_table(entries.signatures),
+        STACK.name: stack_table(entries.calls.stacks),
+        SIGNATURE.name: signature_table(entries.calls.signatures),
         RANKS.name: ranks_table(groups.ranks),
-        NOTE.name: notes_table(notes, origin),
     }
+    if notes:
+        tables[NOTE.name] = notes_table(notes, origin)
     return Batch(origin.snapshot_id, origin.rank, {name: t for name, t in tables.items() if t.num_rows})
 
 
@@ -120,7 +121,7 @@ def _version(head: dict[Any, Any], notes: list[dict[str, Any]]) -> str | None:
 def _entry_notes(entries: Entries) -> list[dict[str, Any]]:
     notes = []
     if entries.malformed:
-        fields = missing(entries.wrong)
+        fields = listed(entries.wrong)
         text = f"{entries.malformed} entries hold something unusable ({fields}); read without it"
         notes.append(note("malformed_entry", text, count=entries.malformed))
     if entries.dropped:
@@ -156,12 +157,17 @@ def _record_table(entries: Entries, origin: Origin, version: str | None) -> pa.T
     same = {name: getattr(origin, name, None) for name in schema.names if name not in entries.columns}
     same["fr_version"] = version
     columns = [
-        entries.columns[f.name] if f.name in entries.columns else pa.repeat(pa.scalar(same[f.name], f.type), rows)
-        for f in schema
+        entries.columns[f.name] if f.name in entries.columns else _same(same[f.name], f.type, rows) for f in schema
     ]
-    return pa.table(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _same(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    return pa.nulls(rows, kind) if value is None else pa.repeat(pa.scalar(value, kind), rows)
 
 
 def _status_table(groups: GroupRows, origin: Origin) -> pa.Table:
-    whose = {name: getattr(origin, name) for name in ("snapshot_id", "rank", "world_size", "host", "job_id", "snapshot_ns")}
+    whose = {
+        name: getattr(origin, name) for name in ("snapshot_id", "rank", "world_size", "host", "job_id", "snapshot_ns")
+    }
     return rows_to_arrow(PG_STATUS, [whose | row for row in groups.rows])

@@ -1,36 +1,50 @@
-"""Finding Flight Recorder dumps on disk and decoding them, whoever wrote them.
+"""Finding Flight Recorder dumps on disk: which files, whose, and whether they are dumps at all.
 
-A dump is a pickle from someone else's machine. The unpickler here knows no classes and no functions at all: the first
-mention of one ends the file. PyTorch writes plain dicts, lists, tuples, texts and numbers, so nothing is lost by that.
+Names are free (a custom writer may choose them, and may gzip the file), so what a file is shows in its first bytes, and
+only the rank comes from its name: a dump does not say it.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
-import json
 import os
-import pickle
 import re
 import stat
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
 
 from whichrank.batch import note
 
 HEAD = 1 << 16  # bytes in which a dump shows what it is
+MAX_UNPACKED = 8 << 30  # bytes a gzipped dump may grow to
+_BUFFER = 1 << 20
+_MAX_UNKNOWN_PICKLE = 64 << 20  # a larger pickle without a word of the Flight Recorder's is a checkpoint: left alone
 _GZIP = b"\x1f\x8b"
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _MARKERS = (b"pg_config", b"pg_status", b"profiling_name", b"collective_seq_id")
 _OTHER_JSON = (b'"traceEvents"', b'"schemaVersion"')  # a profiler trace has a pg_config as well
 _RANK = re.compile(r"([0-9]{1,7})(?:\.[A-Za-z]\w*)*$")
 _NAMED_RANK = re.compile(r"rank[_-]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
-_DAMAGED = (
-    pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, OverflowError,
-    RecursionError, MemoryError, zlib.error,
-)  # fmt: skip
+# Times in the last bytes of a dump, as the pickle (8 bytes, little endian) and JSON write them.
+_TIMES = re.compile(rb'\x8a\x08(.{8})|"time_\w+_ns":\s*([0-9]{19})(?![0-9])', re.DOTALL)
+_PLAUSIBLE_NS = range(1_500_000_000 * 10**9, 4_000_000_000 * 10**9)  # 2017 to 2096
+
+
+class Kind(StrEnum):
+    """What the first bytes say."""
+
+    DUMP = "dump"
+    PICKLE = "pickle"  # a pickle without a word of the Flight Recorder's in its head
+    EMPTY = "empty"
+    FOREIGN = "foreign"
 
 
 class LoadError(Exception):
@@ -40,6 +54,19 @@ class LoadError(Exception):
         super().__init__(message)
         self.kind = kind
         self.severity = severity
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file. digest: of its bytes. newest_ns: newest time in its end, ns since epoch; None where there is none."""
+
+    path: Path
+    rank: int | None
+    kind: Kind
+    size: int
+    mtime: float
+    digest: str = ""
+    newest_ns: int | None = None
 
 
 def rank_of(path: Path) -> int | None:
@@ -53,84 +80,138 @@ def rank_of(path: Path) -> int | None:
 def recognise(path: Path) -> bool:
     """Whether the content of a file is a Flight Recorder dump, whole or damaged; its name does not matter."""
     try:
-        return _looks_like_dump(_head(path))
-    except (OSError, EOFError, zlib.error):
+        with unpacked(path) as file:
+            return kind_of(file.peek(HEAD)[:HEAD]) is Kind.DUMP
+    except (OSError, EOFError, zlib.error, LoadError):
         return False
 
 
-def find(paths: Iterable[Path], notes: list[dict[str, Any]]) -> Iterator[Path]:
-    """Files at the paths and below them, each once; hidden ones and what is no file are left out."""
-    seen: set[tuple[int, int]] = set()
-    for path in paths:
-        yield from _find(path, seen, notes)
-
-
-def _find(path: Path, seen: set[tuple[int, int]], notes: list[dict[str, Any]]) -> Iterator[Path]:
-    try:
-        status = path.stat()
-        key = (status.st_dev, status.st_ino)
-        if key in seen:  # a link to what was read already, or a loop of links
-            return
-        seen.add(key)
-        if stat.S_ISREG(status.st_mode):
-            yield path
-        elif stat.S_ISDIR(status.st_mode):
-            for name in sorted(os.listdir(path)):
-                if not name.startswith("."):
-                    yield from _find(path / name, seen, notes)
-    except OSError as error:
-        notes.append(note("unreadable", f"{path} cannot be read: {error.strerror}", severity="error", source=str(path), rank=rank_of(path)))
-
-
-def load(path: Path) -> Any:
-    """The decoded payload of a pickle or JSON file, gzipped or not. Raises LoadError, and nothing else."""
-    try:
-        head = _head(path)
-        if not head:
-            raise LoadError("empty", "the file is empty")
-        with _open(path) as file:
-            if _PICKLE.match(head):
-                return _Unpickler(file).load()
-            if head.lstrip()[:1] in (b"{", b"[") and _looks_like_dump(head):
-                return json.load(io.TextIOWrapper(file, encoding="utf-8"))
-        raise LoadError("foreign", "neither a pickle nor JSON of the Flight Recorder", "info")
-    except EOFError:
-        raise LoadError("truncated", "the file ends too early") from None
-    except json.JSONDecodeError as error:
-        if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
-            raise LoadError("truncated", "the file ends too early") from None
-        raise LoadError("malformed", f"damaged JSON: {error}") from None
-    except _DAMAGED as error:
-        if "truncated" in str(error):
-            raise LoadError("truncated", "the file ends too early") from None
-        raise LoadError("malformed", f"damaged: {type(error).__name__}: {str(error)[:200]}") from None
-    except OSError as error:
-        raise LoadError("unreadable", f"cannot be read: {error.strerror or error}") from None
-
-
-class _Unpickler(pickle.Unpickler):
-    """The C unpickler without any global. Persistent ids are refused by the base class."""
-
-    def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise LoadError("refused_global", f"the pickle names {module[:100]}.{name[:100]}; nothing in it was executed")
-
-
-def _open(path: Path) -> IO[bytes]:
-    """Buffered: that is 2.5 times faster for the unpickler than memory (it may look ahead)."""
-    file = path.open("rb", buffering=1 << 20)
-    if file.peek(2)[:2] != _GZIP:
-        return file
-    return io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 20)  # type: ignore[arg-type]
-
-
-def _head(path: Path) -> bytes:
-    with _open(path) as file:
-        return file.read(HEAD)
-
-
-def _looks_like_dump(head: bytes) -> bool:
+def kind_of(head: bytes) -> Kind:
+    """What a file with these first bytes (at most HEAD, unpacked) is."""
+    if not head:
+        return Kind.EMPTY
     if _PICKLE.match(head):
-        return any(marker in head for marker in _MARKERS)
-    if head.lstrip()[:1] not in (b"{", b"["):
-        return False
-    return any(b'"' + marker + b'"' in head for marker in _MARKERS) and not any(other in head for other in _OTHER_JSON)
+        return Kind.DUMP if any(marker in head for marker in _MARKERS) else Kind.PICKLE
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+        return Kind.FOREIGN
+    ours = any(b'"' + marker + b'"' in head for marker in _MARKERS)
+    return Kind.DUMP if ours and not any(other in head for other in _OTHER_JSON) else Kind.FOREIGN
+
+
+def shown(path: Path) -> str:
+    """The path as text; a file name may hold bytes that are none."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def find(paths: Iterable[Path], notes: list[dict[str, Any]]) -> list[Found]:
+    """Files at the paths and below, each once, in no particular order. What cannot be read becomes a note."""
+
+    def look(path: Path) -> Found | OSError:
+        try:
+            return _look(path)
+        except OSError as error:
+            return error
+
+    files = list(_walk(paths, notes))
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # reading and hashing release the GIL
+        found = list(pool.map(look, files, chunksize=16))
+    for path, result in zip(files, found, strict=True):
+        if isinstance(result, OSError):
+            notes.append(_unreadable(path, result))
+    return [result for result in found if isinstance(result, Found)]
+
+
+def _walk(paths: Iterable[Path], notes: list[dict[str, Any]]) -> Iterator[Path]:
+    """Regular files. Hidden ones below a folder are left out; a link is followed, but nothing is visited twice."""
+    seen: set[tuple[int, int]] = set()
+    todo = deque(paths)
+    while todo:
+        path = todo.popleft()
+        try:
+            status = path.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            if stat.S_ISREG(status.st_mode):
+                yield path
+            elif stat.S_ISDIR(status.st_mode):
+                todo.extend(sorted(child for child in path.iterdir() if not child.name.startswith(".")))
+        except OSError as error:
+            notes.append(_unreadable(path, error))
+
+
+def _unreadable(path: Path, error: OSError) -> dict[str, Any]:
+    rank = rank_of(path)
+    text = f"{shown(path)} cannot be read: {error.strerror or error}"
+    severity = "warning" if rank is None else "error"
+    return note("unreadable", text, severity=severity, source=shown(path), rank=rank)
+
+
+def _look(path: Path) -> Found:
+    rank = rank_of(path)
+    with _buffered(path) as file:
+        status = os.fstat(file.fileno())
+        kind = _kind(path, file.peek(HEAD)[:HEAD])
+        if kind is Kind.PICKLE and status.st_size > _MAX_UNKNOWN_PICKLE:
+            kind = Kind.FOREIGN
+        if kind not in (Kind.DUMP, Kind.PICKLE):
+            return Found(path, rank, kind, status.st_size, status.st_mtime)
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        file.seek(max(0, status.st_size - HEAD))
+        newest = max(_times(file.read(HEAD)), default=None)
+    return Found(path, rank, kind, status.st_size, status.st_mtime, digest, newest)
+
+
+def _kind(path: Path, head: bytes) -> Kind:
+    if not head.startswith(_GZIP):
+        return kind_of(head)
+    try:
+        with unpacked(path) as file:
+            return kind_of(file.peek(HEAD)[:HEAD])
+    except EOFError:
+        return Kind.EMPTY
+    except (gzip.BadGzipFile, zlib.error):
+        return Kind.FOREIGN
+
+
+def _times(end: bytes) -> Iterator[int]:
+    for match in _TIMES.finditer(end):
+        time = int(match[2]) if match[2] else int.from_bytes(match[1], "little")
+        if time in _PLAUSIBLE_NS:
+            yield time
+
+
+def unpacked(path: Path) -> io.BufferedReader:
+    """The file, its gzip undone. Buffered, because the unpickler looks ahead: 2.5 times faster than from memory."""
+    file = _buffered(path)
+    if not file.peek(2).startswith(_GZIP):
+        return file
+    return io.BufferedReader(_Gunzip(file), _BUFFER)
+
+
+def _buffered(path: Path) -> io.BufferedReader:
+    return io.BufferedReader(io.FileIO(path), _BUFFER)
+
+
+class _Gunzip(io.RawIOBase):
+    """The content of a gzip file, up to MAX_UNPACKED bytes: a few kilobytes can unpack to a full disk."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._gzip = gzip.GzipFile(fileobj=file)
+        self._left = MAX_UNPACKED
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = self._gzip.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise LoadError("too_large", f"it unpacks to more than {MAX_UNPACKED >> 30} GiB")
+        return count
+
+    def close(self) -> None:
+        self._gzip.close()
+        self._file.close()
+        super().close()

