@@ -39,7 +39,7 @@ nothing_found: Nobody is behind.
 shows: {"last on {{ ranks|ranks }}": "{% if last_seen %}{{ last_seen }}{% endif %}"}
 checks:
   - check: behind
-    headline: "{{ ranks|ranks|sentence }} {{ ranks|agree('is', 'are') }} behind at {{ op }} #{{ seq }}."
+    headline: "{{ ranks|ranks }} {{ ranks|agree('is', 'are') }} behind at {{ op }} #{{ seq }}."
     says: "{{ waiting|ranks }} {{ waiting|agree('waits', 'wait') }} at #{{ seq }} for {{ waited_s|seconds }}"
     means: Look at the host.
     might_be_wrong_if: ["the recorder of {{ ranks|ranks }} was reset"]

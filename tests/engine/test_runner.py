@@ -23,7 +23,7 @@ def test_a_rank_behind_is_found_and_said(pack: Pack) -> None:
         diagnosis = Runner(pack, evidence, "dumps").run("mini")
     assert diagnosis.category == "behind"
     assert diagnosis.culprit_ranks == [2]
-    assert diagnosis.verdict == "Rank 2 is behind at nccl:all_reduce #3."
+    assert diagnosis.verdict == "rank 2 is behind at nccl:all_reduce #3."
     (finding,) = diagnosis.findings
     assert finding.says == "ranks 0, 1 wait at #3 for 12 s"
     assert finding.could_be_wrong_if == ["the recorder of rank 2 was reset"]

@@ -14,6 +14,10 @@ from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, by_name
 
 Progress = Callable[[int, int], None]
 LOOKED_FOR = "Flight Recorder dumps (pickle or JSON, one per rank), or a store (folders <table>/rank=<n>/*.parquet)"
+WHERE_DUMPS_ARE = (
+    "look where TORCH_FR_DUMP_TEMP_FILE (or TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; "
+    "the default is /tmp/nccl_trace_rank_<n> on each host. Then: whichrank diagnose FOLDER"
+)
 
 
 @dataclass(slots=True)
@@ -31,10 +35,10 @@ def discover(paths: Sequence[Path]) -> Sources:
     sources = Sources()
     for path in paths:
         if not path.exists():
-            raise NoEvidence(f"{path} does not exist", looked_for=LOOKED_FOR, next=_where_dumps_are(path))
+            raise NoEvidence(f"{path} does not exist", looked_for=LOOKED_FOR, next=WHERE_DUMPS_ARE)
         (sources.stores if is_store(path) else sources.dumps).append(path)
         if path.is_dir() and not any(path.iterdir()):
-            raise NoEvidence(f"{path} is empty", looked_for=LOOKED_FOR, next=_where_dumps_are(path))
+            raise NoEvidence(f"{path} is empty", looked_for=LOOKED_FOR, next=WHERE_DUMPS_ARE)
     return sources
 
 
@@ -95,12 +99,5 @@ def _nothing_read(paths: Sequence[Path], messages: Sequence[str]) -> NoEvidence:
     return NoEvidence(
         f"nothing in {named} could be read as evidence" + (f": {said}" if said else ""),
         looked_for=LOOKED_FOR,
-        next=_where_dumps_are(paths[0]),
-    )
-
-
-def _where_dumps_are(path: Path) -> str:
-    return (
-        "look where TORCH_FR_DUMP_TEMP_FILE (or TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; "
-        f"the default is /tmp/nccl_trace_rank_<n> on each host. Then: whichrank diagnose {path.parent}"
+        next=WHERE_DUMPS_ARE,
     )

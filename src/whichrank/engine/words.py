@@ -54,12 +54,12 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def sentence(text: str) -> str:
-    """The text with a capital at its start, for headlines that begin with `rank 2`."""
-    return text[:1].upper() + text[1:]
+def at(group: str | None, seq: int | None) -> str:
+    """A place: `dp #12`, or `dp` for p2p, which has no common number."""
+    return f"{group or 'unknown group'} #{seq}" if seq is not None else group or "unknown group"
 
 
-FILTERS = {"ranks": ranks_text, "numbers": numbers, "agree": agree, "seconds": seconds_text, "sentence": sentence}
+FILTERS = {"ranks": ranks_text, "numbers": numbers, "agree": agree, "seconds": seconds_text, "at": at}
 
 
 @cache

@@ -74,7 +74,9 @@ class Evidence:
         for statement in _schemas():
             run(statement)
         self._attach_compacted()
+        run("SET preserve_insertion_order = false")  # twice as fast, and no table has an order
         self._insert(batches)
+        run("RESET preserve_insertion_order")
         for table in TABLES:
             if table.name not in self._in_memory or self.stores:
                 run(_shard_view(table, self._sources(table)))
