@@ -13,6 +13,7 @@
 --   is_p2p: {doc: "Send or receive; the closing entry of a p2p batch is not."}
 --   closes_batch: {doc: The closing entry of a coalesced call.}
 --   done: {doc: "It has finished: completed, or retired where the library only retires."}
+--   timed_out: {doc: "No longer watched and not completed: the watchdog gave it up."}
 --   started: {doc: "It has started on the device; only with timing on."}
 --   could_be_part: {doc: In the state that the inner entries of a coalesced call keep for ever.}
 --   created_ns: {unit: ns since epoch, doc: "When the host entered it, by that host's clock."}
@@ -29,6 +30,7 @@ SELECT
   s.p2p_kind IS NOT NULL OR (coalesce(r.is_p2p, false) AND NOT s.closes_batch) AS is_p2p,
   s.closes_batch,
   r.state = 'completed' OR (r.retired AND NOT s.reports_completion) AS done,
+  s.reports_completion AND r.retired AND r.state <> 'completed' AS timed_out,
   r.state = 'started' AS started,
   r.state = 'scheduled' AND NOT r.retired AND s.reports_completion AND NOT s.closes_batch AS could_be_part,
   r.time_created_ns AS created_ns,

@@ -20,7 +20,7 @@ at_event AS (
     EXISTS (FROM facts.late AS l WHERE l.ignoring = e.ignoring AND l.event = e.event AND l.certain) AS late,
     coalesce(h.unseen, false) AS unseen,
     coalesce(h.unseen, false) AND n.unseen > n.seen AS outnumbered,
-    coalesce(h.unclear, false) AS unclear,
+    coalesce(h.unclear, false) OR (e.seq IS NULL AND NOT e.is_p2p) AS unclear,
     coalesce(h.moving, false) AS moving,
     NOT g.recorded AS inferred,
     -- a rooted operation lets members go one by one: some finished says nothing about those that have not

@@ -25,7 +25,7 @@ standing AS (
       -- an odd rank may even have finished: a rooted operation needs nobody
       WHEN x.rank IS NOT NULL AND (b.event = e.event OR o.done) THEN 'odd'
       WHEN b.event = e.event THEN CASE
-        WHEN s.shift < 0 THEN 'added'
+        WHEN s.may_have_added THEN 'added'
         WHEN b.unnoticed AND NOT g.reports_completion THEN 'doubtful'
         WHEN b.unnoticed THEN 'stuck'
         WHEN b.unclear THEN 'unclear' END
@@ -92,6 +92,11 @@ p2p AS (
   LEFT JOIN moving AS v ON v.rank = w.peer
   WHERE b.is_p2p
 ),
+overtaken AS (  -- its partner finished the pair, it has not
+  SELECT b.ignoring, b.event, b.rank, 'stuck' AS why, NULL::BIGINT AS next_event
+  FROM facts.block AS b JOIN facts.p2p_wait AS w ON w.rank = b.rank AND w.ord = b.ord
+  WHERE b.is_p2p GROUP BY b.ignoring, b.event, b.rank HAVING bool_and(w.peer_done)
+),
 resized AS (  -- of a pair of unequal sizes either side may be wrong
   SELECT p.ignoring, p.event, b.rank, p.why, NULL::BIGINT AS next_event
   FROM p2p AS p JOIN facts.block AS b USING (ignoring, event) WHERE p.why = 'resized'
@@ -102,5 +107,5 @@ nameless AS (  -- a p2p call without partners (torchcomms, a batch whose parts a
   WHERE b.is_p2p
 )
 SELECT DISTINCT ignoring, event, rank, why, next_event
-FROM (FROM collective UNION ALL FROM p2p UNION ALL FROM resized UNION ALL FROM nameless)
+FROM (FROM collective UNION ALL FROM p2p UNION ALL FROM resized UNION ALL FROM overtaken UNION ALL FROM nameless)
 WHERE why IS NOT NULL

@@ -11,6 +11,7 @@
 --   signature_id: {doc: What it looks like; of a batch its closing entry.}
 --   call_id: {doc: "Hash of operation, sizes and dtypes, of all parts where it is a batch: equal for calls that fit together."}
 --   done: {doc: It has finished on this rank.}
+--   timed_out: {doc: The watchdog gave it up.}
 --   progress: {doc: "1 scheduled, 2 started, 3 completed."}
 --   synchronising: {doc: Nobody finishes before everybody has entered.}
 --   one_way: {doc: Rooted operation.}
@@ -20,7 +21,7 @@
 --   call_site_id: {doc: The user's part of the stack.}
 WITH inside AS (
   SELECT
-    b.rank, b.batch_ord AS ord, any_value(b.closing_ord) AS closing_ord, bool_and(b.done) AS done, false AS started, any_value(e.gid) AS gid,
+    b.rank, b.batch_ord AS ord, any_value(b.closing_ord) AS closing_ord, bool_and(b.done) AS done, false AS started, false AS timed_out, any_value(e.gid) AS gid,
     any_value(e.seq) AS seq, bool_or(e.is_p2p) AS is_p2p, arg_min(e.signature_id, e.ord) AS signature_id,
     (hash(list(s.compare_id ORDER BY e.ord)) >> 1)::BIGINT AS parts_id, min(e.created_ns) AS created_ns, any_value(e.timeout_ms) AS timeout_ms,
     arg_min(e.stack_id, e.ord) AS stack_id
@@ -45,19 +46,19 @@ finished_part AS (  -- the one inner entry of a small batch looks like a call of
 ),
 folded AS (
   SELECT
-    e.rank, e.ord, e.gid, e.seq, e.is_p2p, e.signature_id, NULL AS parts_id, e.done OR f.rank IS NOT NULL AS done, e.started,
+    e.rank, e.ord, e.gid, e.seq, e.is_p2p, e.signature_id, NULL AS parts_id, e.done OR f.rank IS NOT NULL AS done, e.started, e.timed_out,
     e.created_ns, e.timeout_ms, e.stack_id
   FROM facts.entry AS e
   LEFT JOIN finished_part AS f ON f.rank = e.rank AND f.ord = e.ord
   ANTI JOIN facts.batch_part AS b ON b.rank = e.rank AND b.ord = e.ord
   WHERE NOT e.closes_batch
   UNION ALL BY NAME
-  SELECT rank, ord, gid, seq, is_p2p, signature_id, parts_id, done, started, created_ns, timeout_ms, stack_id
+  SELECT rank, ord, gid, seq, is_p2p, signature_id, parts_id, done, started, timed_out, created_ns, timeout_ms, stack_id
   FROM inside WHERE closing_ord IS NULL
   UNION ALL BY NAME
   SELECT  -- a closing entry whose parts were overwritten or never recorded: `coalesced` closes p2p batches
     c.rank, coalesce(i.ord, c.ord) AS ord, c.gid, c.seq, coalesce(i.is_p2p, s.op = 'coalesced') AS is_p2p,
-    c.signature_id, i.parts_id, c.done, c.started, coalesce(i.created_ns, c.created_ns) AS created_ns, c.timeout_ms,
+    c.signature_id, i.parts_id, c.done, c.started, c.timed_out, coalesce(i.created_ns, c.created_ns) AS created_ns, c.timeout_ms,
     coalesce(i.stack_id, c.stack_id) AS stack_id
   FROM facts.entry AS c
   JOIN facts.signature AS s ON s.signature_id = c.signature_id
@@ -72,7 +73,7 @@ recounted AS (  -- one counter per process: count within the group instead, wher
 SELECT
   f.rank, f.ord, f.gid,
   CASE WHEN f.is_p2p THEN NULL WHEN r.per_process_seq THEN n.seq ELSE f.seq END AS seq,
-  f.is_p2p, f.signature_id, coalesce(f.parts_id, s.compare_id) AS call_id, f.done,
+  f.is_p2p, f.signature_id, coalesce(f.parts_id, s.compare_id) AS call_id, f.done, f.timed_out,
   CASE WHEN f.done THEN 3 WHEN f.started THEN 2 ELSE 1 END AS progress,
   s.synchronising AND NOT f.is_p2p AS synchronising, s.one_way, f.created_ns, f.timeout_ms, f.stack_id, k.call_site_id
 FROM folded AS f

@@ -10,6 +10,7 @@
 --   peer: {doc: The partner's global rank; NULL where unknown.}
 --   standing: {doc: "`posted`, `unposted`, or `unknown` (partner not named, or it may take it from any source)."}
 --   peer_ord: {doc: The partner's call with the other half.}
+--   peer_done: {doc: The partner has finished it.}
 --   numel: {unit: elements, doc: Own size.}
 --   peer_numel: {unit: elements, doc: Size of the other half.}
 WITH waiting AS (
@@ -18,7 +19,8 @@ WITH waiting AS (
 partner AS (
   SELECT
     w.rank, w.ord, w.gid, w.kind, w.peer, w.numel, w.nth,
-    coalesce(k.ord, o.ord) AS peer_ord, coalesce(k.numel, o.numel) AS peer_numel
+    coalesce(k.ord, o.ord) AS peer_ord, coalesce(k.numel, o.numel) AS peer_numel,
+    coalesce(k.done, o.done) AS peer_done
   FROM waiting AS w
   JOIN facts.ring AS me ON me.rank = w.rank
   LEFT JOIN facts.ring AS you ON you.rank = w.peer
@@ -36,5 +38,5 @@ SELECT
       FROM facts.p2p_end AS a WHERE a.gid = p.gid AND a.rank = p.peer AND a.kind = 'recv' AND a.peer IS NULL AND NOT a.done) THEN 'unknown'
     ELSE 'unposted'
   END AS standing,
-  p.peer_ord, p.numel, p.peer_numel
+  p.peer_ord, coalesce(p.peer_done, false) AS peer_done, p.numel, p.peer_numel
 FROM partner AS p

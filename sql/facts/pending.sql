@@ -25,6 +25,8 @@ longest AS (  -- how far apart a running job's collectives lie: waiting less tha
 open AS (
   SELECT o.rank, o.ord, o.gid, o.seq, o.is_p2p, o.one_way, coalesce(o.synchronising AND o.seq <= k.peak, false) AS unnoticed,
     coalesce(o.seq < k.peak, false) AS over,
+    -- given up by the watchdog, or old in a running process: it was looked at, and has not finished
+    o.timed_out OR (d.from_process AND d.snapshot_ns - o.created_ns >= (SELECT limit_ns FROM longest)) AS looked_at,
     d.from_process AND coalesce(d.snapshot_ns - o.created_ns < (SELECT limit_ns FROM longest), false) AS young
   FROM facts.op AS o
   JOIN facts.dump AS d ON d.rank = o.rank
@@ -35,7 +37,7 @@ open AS (
   WHERE NOT o.done AND (o.is_p2p OR coalesce(o.seq > p.own_done, true)) AND s.rank IS NULL
 ),
 behind AS (  -- a rank that misses what its peers saw finish: only the newest of these can be where it is stuck
-  SELECT rank, max(ord) AS ord, count(*) AS missed FROM open WHERE unnoticed GROUP BY rank
+  SELECT rank, max(ord) AS ord, count(*) AS missed, coalesce(bool_or(looked_at), false) AS looked_at FROM open WHERE unnoticed GROUP BY rank
 ),
 counted AS (  -- a ring too short for its blocking point: the counters still name it, if only one group has one
   SELECT p.rank, -1 AS ord, any_value(p.gid) AS gid, any_value(p.counted_done + 1) AS seq, false AS is_p2p, false AS one_way,
@@ -54,7 +56,7 @@ every AS (
 )
 SELECT
   e.*,
-  e.unnoticed AND coalesce(b.missed = 1, false) AND NOT EXISTS (
+  e.unnoticed AND coalesce(b.missed = 1 AND NOT b.looked_at, false) AND NOT EXISTS (
     FROM every AS f JOIN facts.position AS p ON p.gid = f.gid AND p.rank = e.rank
     WHERE f.gid = e.gid AND f.rank <> e.rank AND f.seq > e.seq AND coalesce(p.enq, 0) < f.seq
   ) AS may_ignore

@@ -14,7 +14,7 @@ held AS (
     CASE
       WHEN h.why IN ('shifted', 'odd') AND s.rank IS NOT NULL THEN 'collective_skipped'
       WHEN h.why = 'odd' THEN 'collective_' || x.aspect || '_mismatch'
-      WHEN h.why IN ('idle', 'absent') AND s.shift > 0 THEN 'collective_skipped'
+      WHEN h.why IN ('idle', 'absent') AND s.rank IS NOT NULL THEN 'collective_skipped'
       WHEN h.why = 'idle' THEN 'rank_not_joined'
       WHEN h.why = 'unposted' AND h.next_event IS NULL THEN CASE WHEN p.rank IS NOT NULL THEN 'p2p_unmatched' ELSE 'rank_not_joined' END
       WHEN h.why = 'resized' THEN 'p2p_unmatched'

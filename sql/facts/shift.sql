@@ -7,6 +7,7 @@
 --   rank: {doc: The shifted rank.}
 --   since: {doc: Sequence number of the first difference.}
 --   shift: {doc: "Calls it is ahead of its group: 1 = it skipped one, -1 = it added one."}
+--   may_have_added: {doc: "That it added calls explains it as well; where steps repeat, both do."}
 --   seen_by: {doc: "`call` (operation, sizes, dtypes) or `site` (the place in the program)."}
 --   holds: {doc: How many of its calls fit the group under this shift.}
 WITH compared AS (
@@ -37,7 +38,7 @@ tried AS (
   LEFT JOIN compared AS t ON t.gid = s.gid AND t.rank = s.rank AND t.seen_by = s.seen_by AND t.seq = o.seq + k.shift
   GROUP BY ALL
 )
-SELECT gid, rank, since, shift, seen_by, holds
+SELECT gid, rank, since, shift, bool_or(shift < 0) OVER (PARTITION BY gid, rank) AS may_have_added, seen_by, holds
 FROM tried ANTI JOIN exchanged USING (gid, rank, seen_by)
 WHERE fails = 0 AND explains > 0 
   AND CASE seen_by WHEN 'site' THEN holds >= 2 AND differs >= 2 ELSE true END

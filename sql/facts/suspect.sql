@@ -25,14 +25,13 @@ WITH found AS (
 ),
 -- lone unnoticed operations are nothing as long as something else explains the wait without them
 explained AS (
-  SELECT coalesce(bool_or(fate NOT IN ('nothing', 'all_joined', 'unclear', 'inferred')), false) AS without
-  FROM facts.fate WHERE ignoring
+  SELECT coalesce(bool_or(fate <> 'nothing'), false) AS without FROM facts.fate WHERE ignoring
 ),
 chosen AS (
   SELECT f.ignoring, f.event, b.gid, b.seq, f.rank, f.category
   FROM found AS f
   JOIN (SELECT DISTINCT ignoring, event, gid, seq FROM facts.block) AS b ON b.ignoring = f.ignoring AND b.event = f.event
-  WHERE f.ignoring = (SELECT without FROM explained)
+  JOIN explained AS x ON x.without = f.ignoring
 ),
 over AS (  -- operations that finished although they differ: garbage, or the trace of what went wrong
   SELECT (SELECT without FROM explained) AS ignoring, NULL::BIGINT AS event, m.gid, m.seq, m.rank,

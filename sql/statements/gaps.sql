@@ -1,6 +1,6 @@
 -- summary: "What was not seen, or seen with a doubt; what could change the verdict comes first."
 -- grain: one gap
--- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.position, facts.process_group, facts.ring, facts.suspect, facts.usage]
+-- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.pending, facts.position, facts.process_group, facts.ring, facts.suspect, facts.usage]
 -- rules: [P1, P3, P4, P5, P7, P8, P10, V5, V7, V8]
 -- columns:
 --   kind: {doc: "Short fixed word; the skill has words for it."}
@@ -28,6 +28,10 @@ gap AS (
   SELECT 'ring_too_short', r.rank, NULL, r.unclear OR r.short
   FROM facts.ring AS r JOIN facts.block AS b ON b.rank = r.rank AND b.ord = r.first_ord
   WHERE NOT r.whole AND NOT r.only_active AND r.entries > 0
+  UNION ALL
+  SELECT 'unnoticed', p.rank, g.label || ' #' || p.seq, true
+  FROM facts.pending AS p JOIN facts.process_group AS g USING (gid)
+  WHERE p.may_ignore AND (SELECT bool_or(ignoring) FROM judged)
   UNION ALL
   SELECT 'members_inferred', NULL, g.label, EXISTS (FROM facts.fate WHERE fate = 'inferred')
   FROM facts.process_group AS g JOIN active USING (gid) WHERE NOT g.recorded
