@@ -6,6 +6,7 @@ mention of one ends the file. PyTorch writes plain dicts, lists, tuples, texts a
 
 from __future__ import annotations
 
+import copyreg
 import io
 import json
 import pickle
@@ -43,6 +44,7 @@ def load(path: Path) -> Any:
             if kind is Kind.FOREIGN:
                 raise LoadError("foreign", "it is neither a pickle nor JSON of the Flight Recorder", "info")
             if head.startswith(b"\x80"):
+                copyreg.clear_extension_cache()  # an object that is in there would be handed out without asking us
                 return _Unpickler(file).load()
             return json.load(io.TextIOWrapper(file, encoding="utf-8-sig"))
     except EOFError:
@@ -55,7 +57,7 @@ def load(path: Path) -> Any:
         if any(words in str(error) for words in _CUT_OFF):
             raise _truncated() from None
         # The text may repeat what the file says, half surrogate pairs and all.
-        text = str(error)[:200].encode("utf-8", "replace").decode()
+        text = " ".join(str(error)[:200].encode("utf-8", "replace").decode().split())
         raise LoadError("malformed", f"it is damaged ({type(error).__name__}: {text})") from None
     except OSError as error:
         raise LoadError("unreadable", f"it cannot be read: {error.strerror or error}") from None

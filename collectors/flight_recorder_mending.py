@@ -112,6 +112,8 @@ def _bool(value: Any) -> bool:
 def _text(value: Any, longest: int = MAX_TEXT) -> str:
     if type(value) is int:  # a thread id
         value = str(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if not isinstance(value, str) or len(value) > longest:
         raise TypeError("no name")
     return value.encode("utf-8", "replace").decode()  # half a surrogate pair is no text anywhere else
