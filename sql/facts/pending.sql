@@ -34,7 +34,7 @@ open AS (
   LEFT JOIN facts.position AS p ON p.gid = o.gid AND p.rank = o.rank
   LEFT JOIN settled AS s ON o.is_p2p AND s.rank = o.rank AND s.gid = o.gid AND s.signature_id = o.signature_id
     AND s.call_id = o.call_id AND s.ord > o.ord
-  WHERE NOT o.done AND (o.is_p2p OR coalesce(o.seq > p.own_done, true)) AND s.rank IS NULL
+  WHERE NOT o.done AND (o.is_p2p OR coalesce(o.seq > greatest(p.own_done, p.counted_done), true)) AND s.rank IS NULL
 ),
 behind AS (  -- a rank that misses what its peers saw finish: only the newest of these can be where it is stuck
   SELECT rank, max(ord) AS ord, count(*) AS missed, coalesce(bool_or(looked_at), false) AS looked_at FROM open WHERE unnoticed GROUP BY rank

@@ -1,6 +1,6 @@
 -- summary: "Everything that could be the verdict, under the hypothesis that explains most with least."
 -- grain: one (category, event, rank)
--- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.reach, facts.root, facts.shift]
+-- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.pending, facts.root, facts.shift]
 -- rules: [V5, V6, V9, L2, L8]
 -- columns:
 --   ignoring: {doc: "The hypothesis, see facts.block; the same in all rows."}
@@ -24,8 +24,13 @@ WITH found AS (
   UNION SELECT ignoring, event, NULL, 'all_joined_none_finished' FROM facts.fate WHERE fate = 'all_joined'
 ),
 -- lone unnoticed operations are nothing as long as something else explains the wait without them
+stepwise AS (  -- nobody has two operations open: a host that waits for each cannot have left one unfinished behind
+  SELECT count(DISTINCT rank) FILTER (may_ignore) = 1 AND coalesce(max(n) FILTER (NOT missed), 0) <= 1 AS holds
+  FROM (SELECT rank, may_ignore, count(*) OVER (PARTITION BY rank) AS n, bool_or(unnoticed) OVER (PARTITION BY rank) AS missed FROM facts.pending)
+),
 explained AS (
-  SELECT coalesce(bool_or(fate <> 'nothing'), false) AS without FROM facts.fate WHERE ignoring
+  SELECT coalesce(bool_or(fate IN ('rooted', 'circular', 'late') OR (fate <> 'nothing' AND (SELECT holds FROM stepwise))), false) AS without
+  FROM facts.fate WHERE ignoring
 ),
 chosen AS (
   SELECT f.ignoring, f.event, b.gid, b.seq, f.rank, f.category
