@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,28 +69,39 @@ def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None,
 
 
 def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = None) -> dict[str, Any]:
-    """Write the dumps at the paths into a store. Returns ranks (list), records (count), notes (messages).
+    """Write the dumps at the paths into a store.
 
-    Raises NoEvidence when nothing could be read, UsageError when `store` is a file or a path is a store itself.
+    Returns ranks (list), records (count), kept (raw files that could not be converted), notes (messages). Raises
+    NoEvidence when nothing could be read, UsageError when a path is a store itself, StoreNotWritten.
     """
     from whichrank.store.shards import write
 
     sources = discover(paths)
     if sources.stores:
         raise UsageError(f"{sources.stores[0]} is a store already", next=f"whichrank diagnose {sources.stores[0]}")
-    if store.exists() and not store.is_dir():
-        raise UsageError(f"--into {store}: this is a file", looked_for="a folder, or a name for a new one")
     ranks: set[int] = set()
     records = 0
     messages: list[str] = []
+    kept: set[str] = set()
     for batch in batches(sources, on_progress):
         write(store, batch)
+        notes = batch.tables[NOTE.name].to_pylist() if NOTE.name in batch.tables else []
+        kept |= _keep(store, batch.snapshot_id, notes)
+        messages += [note["message"] for note in notes]
         records += batch.tables[FLIGHT_RECORD.name].num_rows if FLIGHT_RECORD.name in batch.tables else 0
         ranks |= {batch.rank} if batch.rank is not None and DUMP.name in batch.tables else set()
-        messages += batch.tables[NOTE.name]["message"].to_pylist() if NOTE.name in batch.tables else []
     if not ranks:
         raise _nothing_read(paths, messages)
-    return {"ranks": sorted(ranks), "records": records, "notes": messages}
+    return {"ranks": sorted(ranks), "records": records, "kept": sorted(kept), "notes": messages}
+
+
+def _keep(store: Path, snapshot_id: str, notes: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Copy the files that were not, or not wholly, converted, so that a later version can read them."""
+    from whichrank.store.shards import keep_raw
+
+    doubtful = {n["source"] for n in notes if n["severity"] != "info" and n["source"] and n["kind"] != "unreadable"}
+    files = sorted(path for source in doubtful if (path := Path(source)).is_file())
+    return {str(keep_raw(store, snapshot_id, path)) for path in files}
 
 
 def _nothing_read(paths: Sequence[Path], messages: Sequence[str]) -> NoEvidence:

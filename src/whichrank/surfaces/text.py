@@ -35,7 +35,7 @@ def screen(
     shown = [*roots, *others] if everything or not roots else roots[:_ROOTS]
     for finding in shown:
         lines += ["", *_finding(finding, everything, width, colour)]
-    lines += _folded(roots, others, len(diagnosis.findings) - len(shown), everything, width) if shown else []
+    lines += _folded(roots, shown, len(diagnosis.findings), everything, width)
     lines += [] if shown else [""]
     lines += _not_seen(diagnosis.gaps, diagnosis.coverage, everything, width)
     lines.append(_footer(diagnosis, seconds))
@@ -68,20 +68,26 @@ def _row(label: str, text: str, width: int) -> list[str]:
     return [f"{label if number == 0 else '':<{column}}{line}" for number, line in enumerate(lines)]
 
 
-def _folded(
-    roots: Sequence[Finding], others: Sequence[Finding], hidden: int, everything: bool, width: int
-) -> list[str]:
+def _folded(roots: Sequence[Finding], shown: Sequence[Finding], total: int, everything: bool, width: int) -> list[str]:
+    """What the shown findings explain, and how many findings are not shown."""
+    lines = []
     labels = list(dict.fromkeys(label for finding in roots for label in finding.explains))
     if labels:
         named = labels if everything else labels[:_LABELS]
         rest = f", +{len(labels) - len(named)}" if len(named) < len(labels) else ""
-        more = f"{len(labels)} more finding{'' if len(labels) == 1 else 's'}"
-        line = f"explains {more} ({', '.join(named)}{rest})" + ("" if everything else ": --all")
-        return _indented(line, width)
-    if hidden:
-        what = "beside the verdict" if len(roots) <= _ROOTS else "more"
-        return _indented(f"{hidden} finding{'' if hidden == 1 else 's'} {what}: --all", width)
-    return []
+        line = f"explains {_count(len(labels), 'more finding')} ({', '.join(named)}{rest})"
+        lines += _indented(line + ("" if everything else ": --all"), width)
+    hidden_roots = len(roots) - sum(finding.root for finding in shown)
+    hidden_others = total - len(shown) - hidden_roots
+    if hidden_roots:
+        lines += _indented(f"{_count(hidden_roots, 'more finding')}: --all", width)
+    if hidden_others:
+        lines += _indented(f"{_count(hidden_others, 'finding')} beside the verdict: --all", width)
+    return lines
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _not_seen(gaps: Sequence[Gap], coverage: Coverage, everything: bool, width: int) -> Iterator[str]:
@@ -107,8 +113,7 @@ def _footer(diagnosis: Diagnosis, seconds: float | None) -> str:
     coverage = diagnosis.coverage
     parts = []
     if coverage.ranks_seen:
-        ranks = len(coverage.ranks_seen)
-        parts = [f"{ranks} rank{'' if ranks == 1 else 's'}", f"{coverage.records:,} records"]
+        parts = [_count(len(coverage.ranks_seen), "rank"), _count(coverage.records, "record")]
     parts += [] if seconds is None else [f"{seconds:.1f} s"]
     read = ", ".join(parts) + ". " if parts else ""
     return read + ("The statements: --sql" if diagnosis.ran else "No statement was run.")

@@ -31,4 +31,6 @@ def command(paths: tuple[Path, ...], store: Path, as_json: bool) -> int:
         click.echo(f"{len(done['ranks'])} ranks, {done['records']:,} records -> {store}")
         for message in done["notes"]:
             click.echo(f"  {message}")
+        if done["kept"]:
+            click.echo(f"  {len(done['kept'])} raw files kept in {store / 'raw'}")
     return 0
