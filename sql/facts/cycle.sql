@@ -4,7 +4,7 @@
 -- rules: [V3, V4, L4, L5]
 -- columns:
 --   ignoring: {doc: Hypothesis, see facts.block.}
---   event: {doc: The circle, named by its first event.}
+--   event: {doc: "What the rank passed or is shifted in; of a whole circle its first event."}
 --   rank: {doc: A rank to blame.}
 --   category: {doc: Category of the diagnosis.}
 --   settled_by: {doc: "`shift`, `history`, `vote` (order of entering), or `nothing` (the whole circle)."}
@@ -24,15 +24,15 @@ link AS (  -- who ties an event of the circle to the next
 ),
 place AS (SELECT DISTINCT c.ignoring, c.circle, b.event, b.gid, b.seq FROM ring AS c JOIN facts.block AS b USING (ignoring, event) WHERE NOT b.is_p2p),
 shifted AS (
-  SELECT DISTINCT l.ignoring, l.circle, l.rank, 'collective_skipped' AS category
+  SELECT DISTINCT l.ignoring, l.circle, p.event, l.rank, 'collective_skipped' AS category
   FROM link AS l
   JOIN place AS p ON p.ignoring = l.ignoring AND p.circle = l.circle
   JOIN facts.shift AS s ON s.gid = p.gid AND s.rank = l.rank
 ),
 history AS (
-  SELECT l.ignoring, l.circle, l.rank, CASE WHEN bool_and(p.is_p2p) THEN 'p2p_unmatched' ELSE 'collective_skipped' END AS category
+  SELECT l.ignoring, l.circle, min(l.event) AS event, l.rank, CASE WHEN bool_and(p.is_p2p) THEN 'p2p_unmatched' ELSE 'collective_skipped' END AS category
   FROM link AS l JOIN facts.passed AS p ON p.ignoring = l.ignoring AND p.event = l.event AND p.rank = l.rank
-  GROUP BY ALL
+  GROUP BY l.ignoring, l.circle, l.rank
 ),
 history_tells AS (  -- who passed is to blame only if others did not
   SELECT h.* FROM history AS h
@@ -59,9 +59,9 @@ whole AS (SELECT DISTINCT ignoring, circle, rank FROM link),
 ranked AS (
   SELECT *, 1 AS nth, 'shift' AS settled_by FROM shifted
   UNION ALL SELECT *, 2, 'history' FROM history_tells
-  UNION ALL SELECT DISTINCT v.ignoring, v.circle, v.rank, 'group_order_deadlock', 3, 'vote' FROM voted AS v
-  UNION ALL SELECT w.ignoring, w.circle, w.rank, 'group_order_deadlock', 4, 'nothing' FROM whole AS w
+  UNION ALL SELECT DISTINCT v.ignoring, v.circle, v.circle, v.rank, 'group_order_deadlock', 3, 'vote' FROM voted AS v
+  UNION ALL SELECT w.ignoring, w.circle, w.circle, w.rank, 'group_order_deadlock', 4, 'nothing' FROM whole AS w
 )
-SELECT DISTINCT ignoring, circle AS event, rank, category, settled_by
+SELECT DISTINCT ignoring, event, rank, category, settled_by
 FROM ranked
 QUALIFY nth = min(nth) OVER (PARTITION BY ignoring, circle)

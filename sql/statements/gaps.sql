@@ -53,7 +53,11 @@ gap AS (
   SELECT 'stacks_absent', NULL, NULL, false
   FROM facts.entry WHERE (SELECT something FROM found) HAVING count(*) > 0 AND count(stack_id) = 0
 )
-SELECT kind, coalesce(list_sort(list(DISTINCT rank) FILTER (rank IS NOT NULL)), []) AS ranks, detail, bool_or(matters) AS matters
+SELECT
+  kind,
+  coalesce(list_sort(list(DISTINCT rank) FILTER (rank IS NOT NULL)), []) AS ranks,
+  string_agg(DISTINCT detail, ', ' ORDER BY detail) AS detail,
+  bool_or(matters) AS matters
 FROM gap
-GROUP BY kind, detail
+GROUP BY kind, CASE WHEN kind NOT IN ('members_inferred', 'number_borrowed', 'unnoticed') THEN detail END
 ORDER BY matters DESC, kind, detail
