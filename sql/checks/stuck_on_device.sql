@@ -1,6 +1,6 @@
 -- summary: All entered and peers finished, these members have not, and somebody waits behind them.
 -- grain: one finding
--- reads: [facts.finding, facts.block]
+-- reads: [facts.block, facts.finding]
 -- rules: [P4, V6, L2]
 -- columns_like: facts.finding
 -- columns:

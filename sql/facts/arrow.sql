@@ -3,7 +3,7 @@
 -- reads: [facts.holder]
 -- rules: [V1]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event that is held up.}
 --   next_event: {doc: The event its holder waits in.}
 SELECT DISTINCT ignoring, event, next_event

@@ -1,9 +1,9 @@
 -- summary: "Ranks that wait for each other in a circle, and which of them left the order of the others."
 -- grain: one (hypothesis, circle, rank to blame)
--- reads: [facts.arrow, facts.block, facts.holder, facts.member, facts.op, facts.passed, facts.reach, facts.root, facts.shift]
+-- reads: [facts.block, facts.holder, facts.member, facts.op, facts.passed, facts.reach, facts.root, facts.shift]
 -- rules: [V3, V4, L4, L5]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: "What the rank passed or is shifted in; of a whole circle its first event."}
 --   rank: {doc: A rank to blame.}
 --   category: {doc: Category of the diagnosis.}

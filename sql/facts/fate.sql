@@ -3,7 +3,7 @@
 -- reads: [facts.block, facts.cycle, facts.holder, facts.late, facts.member, facts.op, facts.process_group, facts.reach, facts.root]
 -- rules: [V2, V5, V7, L2, P9]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event.}
 --   fate: {doc: "`rooted`, `circular`, `late`, `unseen`, `outnumbered`, `unclear`, `last_one`, `inferred`, `all_joined` or `nothing`."}
 WITH event AS (

@@ -3,7 +3,7 @@
 -- reads: [facts.block, facts.member, facts.mismatch, facts.op, facts.p2p_wait, facts.peak, facts.pending, facts.position, facts.process_group, facts.ring, facts.shift]
 -- rules: [V1, V2, P4, P10, L2, L5, L6]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event that is held up.}
 --   rank: {doc: Who holds it up; NULL where only somebody unknown can.}
 --   why: {doc: "`idle`, `absent` (busy elsewhere), `blocked` (entered, but waits earlier), `odd`, `shifted`, `stuck`, `unposted`, `resized`, `moving`, `unseen`, `stale`, `unclear`, `doubtful`."}

@@ -5,7 +5,7 @@
 -- params:
 --   default_timeout_ms: {type: integer, default: 600000, doc: "Where the dump does not record a timeout (before FR 2.4)."}
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event.}
 --   rank: {doc: The late rank.}
 --   late_ns: {unit: ns, doc: "Later than the earliest, after the usual difference of the two clocks is subtracted."}

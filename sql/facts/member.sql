@@ -1,6 +1,6 @@
 -- summary: Who belongs to which group, and how we know.
 -- grain: one (group, rank)
--- reads: [python.torch_nccl_ranks, facts.dump, facts.pg_of_rank, facts.process_group, facts.usage]
+-- reads: [python.torch_nccl_ranks, facts.dump, facts.pg_of_rank, facts.process_group]
 -- rules: [P1, V7]
 -- columns:
 --   gid: {doc: The group.}

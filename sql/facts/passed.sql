@@ -3,7 +3,7 @@
 -- reads: [facts.block, facts.holder, facts.op, facts.p2p_end]
 -- rules: [V3, V4, L6]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: What others wait in.}
 --   rank: {doc: The member that passed it.}
 --   is_p2p: {doc: What it passed is a send or receive.}

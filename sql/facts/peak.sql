@@ -1,6 +1,6 @@
 -- summary: "The newest synchronising operation that anybody in a group finished: it and all before it are over for everyone."
 -- grain: one process group with collectives
--- reads: [facts.op, facts.position, facts.ring, facts.member, facts.process_group]
+-- reads: [facts.member, facts.op, facts.position, facts.process_group, facts.ring]
 -- rules: [P3, P4, P5, P9]
 -- columns:
 --   gid: {doc: The group.}

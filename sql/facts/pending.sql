@@ -1,6 +1,6 @@
 -- summary: What each rank really has open, once everything that must be over by now is left out.
 -- grain: one open operation of one rank
--- reads: [facts.dump, facts.op, facts.peak, facts.position, facts.process_group, facts.ring]
+-- reads: [facts.dump, facts.op, facts.peak, facts.position, facts.ring]
 -- rules: [P3, P4, P6, P7, V6, V10]
 -- params:
 --   live_limit_s: {type: double, default: 10.0, doc: "In a running process an operation younger than this is no hang."}

@@ -5,7 +5,7 @@
 -- columns:
 --   rank: {doc: Global rank.}
 --   pg_id: {doc: Number of the group inside this process; NULL where only a name is known.}
---   gid: {doc: The group, numbered over the whole job.}
+--   gid: {doc: "The group, numbered over the whole job."}
 --   name: {doc: Its name; NULL where no dump says one.}
 --   description: {doc: What the user called it.}
 --   ranks_id: {doc: Its members as recorded; NULL where no dump says them.}

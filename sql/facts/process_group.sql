@@ -1,6 +1,6 @@
 -- summary: The process groups of the job.
 -- grain: one process group
--- reads: [python.torch_nccl_ranks, facts.pg_of_rank, facts.usage]
+-- reads: [facts.pg_of_rank, facts.usage]
 -- rules: [P1, P6]
 -- columns:
 --   gid: {doc: "Number of the group in this diagnosis."}

@@ -3,7 +3,7 @@
 -- reads: [facts.arrow, facts.block]
 -- rules: [V1, V2]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event one starts from.}
 --   reached: {doc: An event it waits for.}
 WITH RECURSIVE reach AS (

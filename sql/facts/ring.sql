@@ -1,6 +1,6 @@
 -- summary: How much of its history each rank's dump still holds, and whether finished entries were left out.
 -- grain: one rank that was seen
--- reads: [python.torch_nccl_pg_status, facts.dump, facts.usage, facts.pg_of_rank, facts.process_group]
+-- reads: [python.torch_nccl_pg_status, facts.dump, facts.pg_of_rank, facts.process_group, facts.usage]
 -- rules: [P3, P8, P10]
 -- columns:
 --   rank: {doc: Global rank.}

@@ -3,7 +3,7 @@
 -- reads: [facts.arrow, facts.block, facts.holder, facts.mismatch, facts.passed, facts.shift, facts.wrong_size]
 -- rules: [V2, V4, L1, L4, L5, L6, P4]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event it holds up.}
 --   rank: {doc: The rank; NULL where all made one mistake together.}
 --   category: {doc: Category of the diagnosis.}

@@ -2,7 +2,7 @@
 -- grain: one event under one hypothesis
 -- reads: [facts.block, facts.dump, facts.member, facts.op, facts.p2p_end, facts.peak, facts.process_group, facts.signature]
 -- columns:
---   ignoring: {doc: Hypothesis, see facts.block.}
+--   ignoring: {doc: "Hypothesis, see facts.block."}
 --   event: {doc: The event.}
 --   gid: {doc: The group.}
 --   seq: {doc: Sequence number; NULL for p2p.}

@@ -16,11 +16,11 @@
 --   shape_key: {doc: "Sizes that must agree between members, as text; NULL where none must."}
 --   numel_key: {doc: The same as numbers of elements; what the library itself requires.}
 --   dtype_key: {doc: "dtypes that must agree between members, as text; NULL where unknown."}
---   compare_id: {doc: "Hash of operation, shape_key and dtype_key: equal for calls that fit together."}
 --   numel_in: {unit: elements, doc: Sum over all input tensors.}
 --   numel_out: {unit: elements, doc: Sum over all output tensors.}
 --   numel_factor: {doc: "Group sizes by which outputs exceed inputs: 1 all_gather, -1 reduce_scatter, NULL no rule."}
 --   exchanges_totals: {doc: "all_to_all: only the totals over the group must agree."}
+--   compare_id: {doc: "Hash of operation, shape_key and dtype_key: equal for calls that fit together."}
 WITH parsed AS (
   SELECT
     signature_id,

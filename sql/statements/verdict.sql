@@ -4,7 +4,7 @@
 -- rules: [V9]
 -- columns:
 --   category: {doc: "Category of the diagnosis; NULL when nothing was found."}
---   culprit_ranks: {doc: Accused ranks, ascending; empty where nobody is.}
+--   culprit_ranks: {doc: "Accused ranks, ascending; empty where nobody is."}
 SELECT
   arg_min(category, nth) FILTER (in_verdict) AS category,
   -- sizes that are wrong on all members alike accuse nobody
