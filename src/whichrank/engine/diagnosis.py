@@ -87,7 +87,11 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The answer. category: see docs/checks.md; None when nothing was found. verdict: one sentence."""
+    """The answer.
+
+    category: see docs/checks.md; None when nothing was found. verdict: one sentence. prelude: SQL that gives a DuckDB
+    client the tables that `ran` reads.
+    """
 
     skill: str
     category: str | None
@@ -98,7 +102,7 @@ class Diagnosis:
     coverage: Coverage
     next: list[Next]
     ran: list[Ran]
-    prelude: list[str] = field(default_factory=list)
+    prelude: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -123,4 +127,4 @@ class Diagnosis:
 
     def script(self) -> str:
         """Every statement that ran, in order, over the shards of a store; the verdict comes last."""
-        return "\n\n".join([*(f"{statement};" for statement in self.prelude), *(ran.sql for ran in self.ran)]) + "\n"
+        return "\n\n".join([self.prelude, *(ran.sql for ran in self.ran)]) + "\n"

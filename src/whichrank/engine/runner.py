@@ -74,7 +74,7 @@ class Runner:
             coverage=_coverage(coverage[0]) if coverage else Coverage(),
             next=_steps(findings),
             ran=self._ran,
-            prelude=self.evidence.prelude(self.pack.library.tables_for(skill.query_ids())),
+            prelude=self._prelude(skill),
         )
 
     def make_facts(self, ids: Iterable[str], values: Values) -> None:
@@ -121,6 +121,14 @@ class Runner:
         if len(rows) != 1:
             raise BrokenPack(f"statements.{skill.verdict}: a verdict is one row, not {len(rows)}")
         return rows[0]
+
+    def _prelude(self, skill: Skill) -> str:
+        path = " ".join(self.path.split())  # a comment is one line
+        comment = [f"-- whichrank diagnose {path} --skill {skill.id}"]
+        if self.evidence.holds_dumps:
+            comment.append(f"-- The rows came from dumps. First: whichrank collect {path} --into STORE")
+        ddl = self.evidence.prelude(self.pack.library.tables_for(skill.query_ids()))
+        return "\n".join([*comment, *(f"{statement};" for statement in ddl)])
 
     def _cannot(self, skill: Skill, lacking: list[str]) -> Diagnosis:
         """The diagnosis of a skill whose evidence is not there: what it lacks, and how to get it."""

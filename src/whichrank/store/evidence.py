@@ -11,6 +11,7 @@ A compacted store (`STORE/global.duckdb`) holds `shard.<table>` as tables; it is
 
 from __future__ import annotations
 
+import re
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -191,6 +192,11 @@ class Evidence:
         shards = [_shard_view(table, self._sources(table, placeholder)) for table in wanted.values()]
         return [*_schemas(), *attach, *shards, *self.views(wanted.values())]
 
+    @property
+    def holds_dumps(self) -> bool:
+        """Whether rows were read from dumps, which lie in no store."""
+        return bool(self._in_memory)
+
     def count(self, name: str) -> int:
         """Rows of `global.<name>` (`python.torch_nccl_dump`); 0 for a table that does not exist."""
         table = by_name(name)
@@ -244,7 +250,8 @@ def _shard_view(table: Table, sources: Sequence[str]) -> str:
 def _parquet(table: Table, stores: Sequence[Path]) -> list[str]:
     if not stores:
         return []  # read_parquet does not accept that nothing matches
-    globs = ", ".join(_quote(str(store / table.name / "*" / "*.parquet")) for store in stores)
+    folders = [re.sub(r"([*?\[])", r"[\1]", str(store)) for store in stores]  # a name with a star in it is a name
+    globs = ", ".join(_quote(f"{folder}/{table.name}/*/*.parquet") for folder in folders)
     # The rank in the folder's name is a column of the file as well; older files may lack newer columns.
     return [f"read_parquet([{globs}], union_by_name = true, hive_partitioning = false)"]
 

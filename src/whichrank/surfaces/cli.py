@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("whichrank: stopped", err=True)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # without standalone_mode, click exits for one reason only: a broken pipe
         # The interpreter flushes once more on its way out; give it something that takes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_READER_GONE
