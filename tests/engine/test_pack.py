@@ -30,10 +30,8 @@ def test_every_check_belongs_to_a_skill() -> None:
     pack = Pack()
     used = {query for skill in pack.skills() for query in skill.query_ids()}
     used |= {f"statements.{name}" for skill in pack.skills() for name in skill.statements}
-    assert {id for id in pack.library.ids() if not id.startswith("facts.")} <= used
-    assert [q.id for q in pack.library.facts_for(used)] and not (
-        {id for id in pack.library.ids() if id.startswith("facts.")} - {q.id for q in pack.library.facts_for(used)}
-    ), "every fact is read"
+    used |= {fact.id for fact in pack.library.facts_for(used)}
+    assert set(pack.library.ids()) == used, "every fact is read, every check and statement belongs to a skill"
 
 
 @pytest.mark.headers

@@ -7,7 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from whichrank.engine.query import Library, Parameter, Value, literal, parameters_used
+from whichrank.engine.parameter import Parameter, Value, literal
+from whichrank.engine.query import Library, parameters_used
 from whichrank.errors import BrokenPack, UsageError
 
 SQL = """
@@ -123,7 +124,8 @@ def test_circles_and_missing_facts_are_named(tmp_path: Path) -> None:
 
 
 def test_printed_statements_run_anywhere(tmp_path: Path) -> None:
-    body = 'SELECT $above + 1 AS a, \'$above -- $name\' AS b, "x" AS c, $name AS d FROM (SELECT 5 AS "x") -- $above\nWHERE x > $above'
+    body = """SELECT $above + 1 AS a, '$above -- $name' AS b, "x" AS c, $name AS d -- $above
+        FROM (SELECT 5 AS "x") WHERE x > $above"""
     printed = _check(tmp_path, body).get("checks.c").printable(True, {"name": "o'h -- no"})
     assert printed.startswith("-- checks.c: Ranks: those above a limit.\n")
     assert duckdb.execute(printed).fetchall() == [(4, "$above -- $name", 5, "o'h -- no")]

@@ -98,7 +98,7 @@ def test_skills(cli: Cli) -> None:
     assert cli("skills").out.splitlines()[2].startswith("watchdog_timeout")
     one = cli("skills", "watchdog-timeout").out
     assert "seq_window (integer, default 200)" in one
-    assert [skill["id"] for skill in json.loads(cli("skills", "--json").out)][0] == "watchdog_timeout"
+    assert json.loads(cli("skills", "--json").out)[0]["id"] == "watchdog_timeout"
     assert json.loads(cli("skills", "training_hang", "--json").out)["needs"] == ["python.backtrace"]
 
 

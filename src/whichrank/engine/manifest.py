@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import whichrank
-from whichrank.engine.query import Library, Parameter, Value, read_yaml
+from whichrank.engine.parameter import Parameter, Value
+from whichrank.engine.query import Library, read_yaml
 from whichrank.errors import BrokenPack, UsageError
 
 MANIFEST = "skill.yaml"

@@ -22,65 +22,19 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whichrank.errors import BrokenPack, UsageError
+from whichrank.engine.parameter import TYPES, Parameter, Value, literal
+from whichrank.errors import BrokenPack
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
-Value = bool | int | float | str | None
 KINDS = ("facts", "checks", "statements")
 SCHEMAS = ("python", "nccl", "gpu", "cpu", "cluster", "process")
 HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "columns_like", "rules", "doc"})
-_TYPES = {"integer": "BIGINT", "boolean": "BOOLEAN", "double": "DOUBLE", "text": "VARCHAR"}
 # Text, quoted names and comments come first, so that a `$name` inside them is left alone.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$(?P<name>[A-Za-z_]\w*)""", re.VERBOSE | re.DOTALL
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A value a statement binds as `$name`. type: integer, boolean, double or text; default None is NULL."""
-
-    name: str
-    type: str
-    default: Value
-    doc: str
-
-    @property
-    def sql_type(self) -> str:
-        return _TYPES[self.type]
-
-    def parse(self, given: object) -> Value:
-        """`given` (text of a command line, or a JSON value) as a value of this type. Raises UsageError."""
-        try:
-            return _parse(self.type, given)
-        except ValueError:
-            raise UsageError(
-                f"parameter {self.name}: {given!r} is not of type {self.type}",
-                looked_for=f"{self.doc} (default {literal(self.default)})",
-                next=f"--param {self.name}={_EXAMPLES[self.type]}",
-            ) from None
-
-
-_EXAMPLES = {"integer": "200", "boolean": "true", "double": "0.5", "text": "word"}
-
-
-def _parse(type_: str, given: object) -> Value:
-    text = str(given).strip()
-    if given is None or text.lower() == "null":
-        return None
-    if type_ == "boolean":
-        if text.lower() in ("true", "1", "yes", "on"):
-            return True
-        if text.lower() in ("false", "0", "no", "off"):
-            return False
-        raise ValueError(text)
-    if type_ == "integer":
-        if isinstance(given, bool | float):
-            raise ValueError(text)
-        return int(text)
-    return float(text) if type_ == "double" else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +90,6 @@ class Query:
             return f"{literal(values[name])}::{self.params[name].sql_type}" if name in values else match[0]
 
         return f"-- {self.id}: {self.summary}\n{_TOKEN.sub(replace, self.statement(use_global))};"
-
-
-def literal(value: Value) -> str:
-    """A value as SQL text."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 class Library:
@@ -237,8 +182,8 @@ def _inherited(path: Path, like: object) -> dict[str, dict[str, str]]:
 
 
 def _parameter(path: Path, name: str, spec: object) -> Parameter:
-    if not isinstance(spec, dict) or spec.get("type") not in _TYPES or "default" not in spec:
-        raise BrokenPack(f"{path}: params.{name} needs type ({', '.join(_TYPES)}), default and doc")
+    if not isinstance(spec, dict) or spec.get("type") not in TYPES or "default" not in spec:
+        raise BrokenPack(f"{path}: params.{name} needs type ({', '.join(TYPES)}), default and doc")
     return Parameter(name, spec["type"], spec["default"], str(spec.get("doc", "")))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from whichrank.engine import intake
 from whichrank.engine.diagnosis import INSUFFICIENT, Coverage, Diagnosis, Finding, Gap, Next, Ran
 from whichrank.engine.manifest import Pack, Skill
-from whichrank.engine.query import Query, Value, parameters_used
+from whichrank.engine.parameter import Value
+from whichrank.engine.query import Query, parameters_used
 from whichrank.engine.speech import Speaker
 from whichrank.errors import BrokenPack, QueryFailed
 from whichrank.store.evidence import Evidence

@@ -11,7 +11,6 @@ A compacted store (`STORE/global.duckdb`) holds `shard.<table>` as tables; it is
 
 from __future__ import annotations
 
-import re
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
 from whichrank.errors import NoEvidence
-from whichrank.tables import LOOKUPS, TABLES, Column, Table, by_name, view_ddl
+from whichrank.store.ddl import parquet, quote, schemas, shard_table, shard_view
+from whichrank.tables import LOOKUPS, TABLES, Table, by_name, view_ddl
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,7 +72,7 @@ class Evidence:
 
     def _open(self, batches: Iterable[Batch], comments: bool) -> None:
         run = self.connection.execute
-        for statement in _schemas():
+        for statement in schemas():
             run(statement)
         self._attach_compacted()
         run("SET preserve_insertion_order = false")  # twice as fast, and no table has an order
@@ -80,7 +80,7 @@ class Evidence:
         run("RESET preserve_insertion_order")
         for table in TABLES:
             if table.name not in self._in_memory or self.stores:
-                run(_shard_view(table, self._sources(table)))
+                run(shard_view(table, self._sources(table)))
         for statement in self.views(comments=comments):
             run(statement)
 
@@ -104,7 +104,7 @@ class Evidence:
             if table.key:
                 rows = self._unseen(table, rows)
             if name not in self._in_memory:
-                self.connection.execute(_shard_table(table, self._memory_name(table)))
+                self.connection.execute(shard_table(table, self._memory_name(table)))
                 self._in_memory.add(name)
             if rows.num_rows:
                 self.connection.from_arrow(rows).insert_into(self._memory_name(table))
@@ -145,7 +145,7 @@ class Evidence:
             found += [f"global.dumps.{table.name}"] if table.name in self._in_memory else []
         elif self._rows_in_memory(table):
             shards.append(Path(placeholder))
-        return found + _parquet(table, shards)
+        return found + parquet(table, shards)
 
     def _compacted(self) -> Iterator[tuple[str, Path]]:
         files = [path for s in self.stores if (path := s if s.is_file() else s / COMPACTED).is_file()]
@@ -157,14 +157,14 @@ class Evidence:
 
         for name, path in self._compacted():
             try:
-                self.connection.execute(f"ATTACH {_quote(str(path))} AS {name} (READ_ONLY)")
+                self.connection.execute(f"ATTACH {quote(str(path))} AS {name} (READ_ONLY)")
             except duckdb.Error as error:
                 why = str(error).splitlines()[0]
                 raise NoEvidence(f"{path} cannot be opened: {why}", looked_for="a compacted store") from None
 
     def _tables_of(self, database: str) -> set[str]:
         names = self.connection.table_function("duckdb_tables").filter(
-            f"database_name = {_quote(database)} AND schema_name = 'shard'"
+            f"database_name = {quote(database)} AND schema_name = 'shard'"
         )
         return {row[0] for row in names.project("table_name").fetchall()}
 
@@ -174,7 +174,7 @@ class Evidence:
         lookups = {via: f"global.shard.{table.name}" for via, table in LOOKUPS.items()}
         for table in tables:
             shard = f"global.shard.{table.name}"
-            ours = shard if table.key else f"(FROM {shard} WHERE host IS NULL OR host = {_quote(self.host)})"
+            ours = shard if table.key else f"(FROM {shard} WHERE host IS NULL OR host = {quote(self.host)})"
             for view, source in ((f"global.{table.full_name}", shard), (table.full_name, ours)):
                 for statement in view_ddl(table, view, source, lookups):
                     if comments or not statement.startswith("COMMENT"):
@@ -188,9 +188,9 @@ class Evidence:
         wanted = {table.name: table for name in names if (table := by_name(name))}
         for table in list(wanted.values()):
             wanted |= {LOOKUPS[via].name: LOOKUPS[via] for via in table.lookups}
-        attach = [f"ATTACH {_quote(str(path))} AS {name} (READ_ONLY)" for name, path in self._compacted()]
-        shards = [_shard_view(table, self._sources(table, placeholder)) for table in wanted.values()]
-        return [*_schemas(), *attach, *shards, *self.views(wanted.values())]
+        attach = [f"ATTACH {quote(str(path))} AS {name} (READ_ONLY)" for name, path in self._compacted()]
+        shards = [shard_view(table, self._sources(table, placeholder)) for table in wanted.values()]
+        return [*schemas(), *attach, *shards, *self.views(wanted.values())]
 
     @property
     def holds_dumps(self) -> bool:
@@ -213,7 +213,7 @@ class Evidence:
             for each in (table, *(LOOKUPS[via] for via in table.lookups)):
                 copy = f"global.dumps.{each.name}_loaded"
                 self.connection.execute(f"CREATE OR REPLACE TABLE {copy} AS FROM global.shard.{each.name}")
-                self.connection.execute(_shard_view(each, [copy]))
+                self.connection.execute(shard_view(each, [copy]))
 
     def close(self) -> None:
         self.connection.close()
@@ -223,45 +223,3 @@ class Evidence:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def _schemas() -> list[str]:
-    return [
-        "ATTACH IF NOT EXISTS ':memory:' AS global",
-        *(f"CREATE SCHEMA IF NOT EXISTS {s}" for s in ("global.shard", "global.dumps", "facts")),
-        *(f"CREATE SCHEMA IF NOT EXISTS {at}{s}" for s in sorted({t.schema for t in TABLES}) for at in ("global.", "")),
-    ]
-
-
-def _shard_table(table: Table, name: str) -> str:
-    return f"CREATE TABLE {name} ({', '.join(f'{c.name} {c.type}' for c in table.stored)})"
-
-
-def _shard_view(table: Table, sources: Sequence[str]) -> str:
-    """`global.shard.<table>`: exactly the stored columns, whatever the files have; one row per key of a lookup."""
-    typed = ", ".join(f"NULL::{c.type} AS {c.name}" for c in table.stored)
-    union = "".join(f"\n  UNION ALL BY NAME FROM {source}" for source in sources)
-    rows = f"(SELECT {typed} WHERE false{union})"
-    return f"CREATE OR REPLACE VIEW global.shard.{table.name} AS\nSELECT {_one_per_key(table)} FROM {rows}" + (
-        f"\nGROUP BY {table.key}" if table.key else ""
-    )
-
-
-def _parquet(table: Table, stores: Sequence[Path]) -> list[str]:
-    if not stores:
-        return []  # read_parquet does not accept that nothing matches
-    folders = [re.sub(r"([*?\[])", r"[\1]", str(store)) for store in stores]  # a name with a star in it is a name
-    globs = ", ".join(_quote(f"{folder}/{table.name}/*/*.parquet") for folder in folders)
-    # The rank in the folder's name is a column of the file as well; older files may lack newer columns.
-    return [f"read_parquet([{globs}], union_by_name = true, hive_partitioning = false)"]
-
-
-def _one_per_key(table: Table) -> str:
-    def pick(column: Column) -> str:
-        return column.name if table.key in (None, column.name) else f"any_value({column.name}) AS {column.name}"
-
-    return ", ".join(pick(column) for column in table.stored)
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
