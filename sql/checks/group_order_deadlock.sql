@@ -12,7 +12,7 @@ part AS (
   SELECT there.event, list(struct_pack(ranks := s.waiting, label := s.label) ORDER BY s.waiting) AS circle
   FROM facts.reach AS there
   JOIN facts.reach AS back ON back.ignoring = there.ignoring AND back.event = there.reached AND back.reached = there.event
-  JOIN facts.scene AS s ON s.ignoring = there.ignoring AND s.event = there.reached
+  JOIN facts.scene AS s ON s.event = there.reached
   WHERE there.ignoring = (SELECT ignoring FROM chosen)
   GROUP BY there.event
 )

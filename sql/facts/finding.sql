@@ -1,85 +1,76 @@
 -- summary: "What is told to the reader: one finding per fault, the rest of what hangs folded under it."
 -- grain: one finding
--- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
+-- reads: [facts.block, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect, facts.member]
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
 --   root: {doc: "It is part of the verdict; else a warning beside it."}
 --   gid: {doc: The group.}
---   seq: {doc: Sequence number; NULL for p2p.}
---   event: {doc: The event it shows in; NULL for operations that are over.}
+--   seq: {doc: "Sequence number; NULL for p2p."}
+--   event: {doc: "The event it shows in; NULL for operations that are over."}
 --   group_name: {doc: What people call the group.}
 --   group_size: {unit: ranks, doc: Members of the group.}
 --   op: {doc: The operation.}
 --   ranks: {doc: "Accused, ascending; empty where nobody is."}
+--   others: {doc: "Accused in other findings of the same verdict, ascending."}
 --   waiting: {doc: Ranks that wait there.}
---   waited_s: {unit: s, doc: At least so long; NULL where it cannot be told.}
---   last_seq: {doc: What the first accused entered last in this group; NULL where it cannot be told.}
+--   waited_s: {unit: s, doc: "At least so long; NULL where it cannot be told."}
+--   last_seq: {doc: "What the first accused entered last in this group; NULL where it cannot be told."}
 --   last_seen: {doc: The last thing the first accused did.}
 --   explains: {doc: Other open operations that come down to this one.}
 --   evidence: {doc: "The rows behind it: what accused and waiting ranks entered there."}
-WITH chosen AS (SELECT coalesce(bool_or(ignoring), false) AS ignoring FROM facts.suspect WHERE event IS NOT NULL),
-place AS (  -- the same ranks hold up many events: tell the one that shows most of them, and where most wait
-  SELECT s.*, e.waiting,
-    count(*) OVER (PARTITION BY s.category, s.event, s.gid, s.seq) AS accused
-  FROM facts.suspect AS s
-  LEFT JOIN facts.scene AS e ON e.event = s.event AND e.ignoring = s.ignoring
+WITH place AS (  -- the same ranks hold up many events: tell the one that shows most of them, and where most wait
+  SELECT s.*, coalesce(len(e.waiting), 0) AS waiting, count(*) OVER (PARTITION BY s.category, s.event, s.gid, s.seq) AS accused
+  FROM facts.suspect AS s LEFT JOIN facts.scene AS e USING (event)
   WHERE s.in_verdict OR s.event IS NULL
 ),
-main AS (
-  SELECT * FROM place
-  QUALIFY row_number() OVER (PARTITION BY category, rank, in_verdict ORDER BY accused DESC, len(waiting) DESC NULLS LAST, gid, seq, event) = 1
-),
 fault AS (
-  SELECT category, in_verdict AS root, event, gid, seq, nth, list_sort(list(rank) FILTER (rank IS NOT NULL)) AS ranks
-  FROM main GROUP BY ALL
+  SELECT category, in_verdict AS root, ignoring, event, gid, seq, nth, coalesce(list_sort(list(rank) FILTER (rank IS NOT NULL)), []) AS ranks
+  FROM (FROM place QUALIFY row_number() OVER (PARTITION BY category, rank, in_verdict ORDER BY accused DESC, waiting DESC, gid, seq, event) = 1)
+  GROUP BY ALL
 ),
 open AS (  -- everything that is open, with the event its rank waits in
-  SELECT DISTINCT b.event, o.gid, o.seq, g.label || ' #' || o.seq AS label
+  SELECT b.event, o.gid, o.seq, g.label || ' #' || o.seq AS label
   FROM facts.block AS b
-  JOIN facts.op AS o ON o.rank = b.rank AND o.seq IS NOT NULL AND NOT o.done AND o.ord > b.ord
+  JOIN facts.op AS o ON o.rank = b.rank AND o.ord > b.ord AND o.seq IS NOT NULL AND NOT o.done
   JOIN facts.process_group AS g ON g.gid = o.gid
-  WHERE b.ignoring = (SELECT ignoring FROM chosen)
-  UNION SELECT event, gid, seq, label FROM facts.scene WHERE ignoring = (SELECT ignoring FROM chosen)
+  UNION SELECT event, gid, seq, label FROM facts.scene
 ),
 folded AS (
   SELECT f.category, f.event, list(DISTINCT o.label ORDER BY o.label) AS explains
   FROM fault AS f
-  JOIN facts.reach AS r ON r.reached = f.event AND r.ignoring = (SELECT ignoring FROM chosen)
+  JOIN facts.reach AS r ON r.reached = f.event AND r.ignoring = f.ignoring
   JOIN open AS o ON o.event = r.event
-  WHERE f.root AND (o.gid, coalesce(o.seq, -1)) <> (f.gid, coalesce(f.seq, -1))
-  GROUP BY ALL
+  WHERE f.root AND (o.gid <> f.gid OR o.seq IS DISTINCT FROM f.seq)
+  GROUP BY f.category, f.event
 ),
-shown AS (
-  SELECT f.category, f.event, f.gid, f.seq, x.rank, x.role, row_number() OVER (PARTITION BY f.category, f.event, f.gid, f.seq, x.role ORDER BY x.rank) AS nth
-  FROM fault AS f
-  LEFT JOIN facts.scene AS e ON e.event = f.event AND e.ignoring = (SELECT ignoring FROM chosen)
-  CROSS JOIN LATERAL (
-    SELECT unnest(f.ranks) AS rank, 'accused' AS role
-    UNION ALL SELECT unnest(list_filter(e.waiting, lambda w: NOT list_contains(f.ranks, w))), 'waiting') AS x
+witness AS (  -- of accused and of waiting ranks the first few
+  SELECT category, event, gid, seq, 'accused' AS role, unnest(ranks[:8]) AS rank FROM fault
+  UNION ALL
+  SELECT f.category, f.event, f.gid, f.seq, 'waiting', unnest(list_filter(e.waiting, lambda w: NOT list_contains(f.ranks, w))[:8])
+  FROM fault AS f JOIN facts.scene AS e USING (event)
 ),
 proof AS (
-  SELECT w.category, w.event, w.gid, w.seq, list(struct_pack(
+  SELECT w.category, w.gid, w.seq, w.event, list(struct_pack(
       rank := w.rank, role := w.role, entered := s.op, seq := coalesce(o.seq, p.enq), finished := o.done, last := z.last_seen)
     ORDER BY w.role, w.rank) AS evidence
-  FROM shown AS w
-  LEFT JOIN facts.block AS b ON b.rank = w.rank AND b.event = w.event AND b.ignoring = (SELECT ignoring FROM chosen)
-  LEFT JOIN facts.op AS o ON o.rank = w.rank AND (o.ord = b.ord OR (b.ord IS NULL AND o.gid = w.gid AND o.seq = w.seq))
+  FROM witness AS w
+  LEFT JOIN facts.op AS o ON o.rank = w.rank AND o.gid = w.gid AND o.seq = w.seq
   LEFT JOIN facts.signature AS s ON s.signature_id = o.signature_id
   LEFT JOIN facts.position AS p ON p.gid = w.gid AND p.rank = w.rank
   LEFT JOIN facts.rank_end AS z ON z.rank = w.rank
-  WHERE w.nth <= 8
   GROUP BY ALL
 )
 SELECT
   f.category, f.root, f.gid, f.seq, f.event, g.label AS group_name,
   (SELECT count(*) FROM facts.member AS m WHERE m.gid = f.gid) AS group_size,
   coalesce(e.op, (SELECT mode(s.op) FROM facts.op AS o JOIN facts.signature AS s USING (signature_id) WHERE o.gid = f.gid AND o.seq = f.seq)) AS op,
-  coalesce(f.ranks, []) AS ranks, e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen,
-  coalesce(d.explains, []) AS explains, v.evidence
+  f.ranks,
+  list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS others,
+  e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen, coalesce(d.explains, []) AS explains, v.evidence
 FROM fault AS f
 JOIN facts.process_group AS g USING (gid)
-LEFT JOIN facts.scene AS e ON e.event = f.event AND e.ignoring = (SELECT ignoring FROM chosen)
+LEFT JOIN facts.scene AS e ON e.event = f.event
 LEFT JOIN facts.position AS p ON p.gid = f.gid AND p.rank = f.ranks[1]
 LEFT JOIN facts.rank_end AS z ON z.rank = f.ranks[1]
 LEFT JOIN folded AS d ON d.category = f.category AND d.event = f.event

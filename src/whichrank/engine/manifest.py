@@ -72,6 +72,7 @@ class Skill:
     coverage: str | None = None
     statements: list[str] = field(default_factory=list)
     nothing_found: str = ""
+    verdict_also: str = ""
     shows: dict[str, str] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     gap_words: dict[str, str] = field(default_factory=dict)
