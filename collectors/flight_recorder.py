@@ -113,7 +113,7 @@ def _version(head: dict[Any, Any], notes: list[dict[str, Any]]) -> str | None:
     parts = re.fullmatch(r"(\d{1,6})\.(\d{1,6})", version) if isinstance(version, str) else None
     if parts and (int(parts[1]), int(parts[2])) in KNOWN_VERSIONS:
         return parts[0]
-    shown = repr(version)[:40]
+    shown = repr(version)[:40] if isinstance(version, (str, float)) else type(version).__name__
     notes.append(note("unknown_version", f"version {shown} is not one we know; read as the newest we know"))
     return version[:40].encode("utf-8", "replace").decode() if isinstance(version, str) and version else None
 

@@ -7,7 +7,7 @@ mention of one ends the file. PyTorch writes plain dicts, lists, tuples, texts a
 from __future__ import annotations
 
 import copyreg
-import io
+import gzip
 import json
 import pickle
 import zlib
@@ -19,6 +19,7 @@ from whichrank.collectors.flight_recorder_files import HEAD, Kind, LoadError, ki
 # What a damaged pickle makes the C unpickler raise, and damaged JSON the decoder.
 _DAMAGED = (
     pickle.UnpicklingError,
+    gzip.BadGzipFile,
     AttributeError,
     ImportError,
     IndexError,
@@ -46,7 +47,7 @@ def load(path: Path) -> Any:
             if head.startswith(b"\x80"):
                 copyreg.clear_extension_cache()  # an object that is in there would be handed out without asking us
                 return _Unpickler(file).load()
-            return json.load(io.TextIOWrapper(file, encoding="utf-8-sig"))
+            return json.loads(file.read())
     except EOFError:
         raise _truncated() from None
     except json.JSONDecodeError as error:

@@ -150,10 +150,10 @@ def _parts(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
 
 
 def _read_one_by_one(snapshot: str, part: Sequence[Group]) -> list[Batch]:
-    """A worker died over some of these: each gets a worker of its own, and who kills that one is named."""
+    """A worker died over one of these: they are read one at a time, and the one that kills its worker is named."""
     out = []
-    for rank, files in part:
-        (result,) = pool.run(_TARGET, [_task(snapshot, [(rank, files)])], 1)
+    results = pool.run(_TARGET, [_task(snapshot, [group]) for group in part], 1)
+    for (rank, files), result in zip(part, results, strict=True):
         if result is None:
             names = " or ".join(shown(file.path) for file in files)
             text = f"{names}: the process that read it was killed, probably because it ran out of memory"

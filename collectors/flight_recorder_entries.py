@@ -7,12 +7,14 @@ something odd, it is mended first (`flight_recorder_mending`) and then takes the
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
+from types import NoneType
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +29,7 @@ INTS = ("record_id", "pg_id", "collective_seq_id", "p2p_seq_id", "op_id", "timeo
 TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
 BOOLS = ("retired", "is_p2p")
 TEXTS = ("state", "thread_id", "thread_name")
+SCALARS = (*INTS, *TIMES, *BOOLS)
 CALL = ("frames", "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _P2P = re.compile(r"(?:^|:)(?:send|recv)(?: |$)")
 
@@ -108,37 +111,49 @@ def _rows(entries: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[tuple[
 
 
 def _scalars(entries: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
-    """Numbers and truth values. One struct array instead of an array per column: the entries are gone through once."""
-    old = tuple(key for key, was in OLD_NAMES.items() if key not in entries[0] and was in entries[0])
-    rows = pa.array(entries, _scalar_type(old))
-    if rows.null_count:
-        raise TypeError("an entry is None")
-    columns = dict(zip((*INTS, *TIMES, *BOOLS, "duration_ns"), rows.flatten(), strict=True))
-    if "time_created_ns" in old:
-        columns["time_created_ns"] = pc.multiply_checked(columns["time_created_ns"], 1_000)
-    for keys, lowest in ((INTS, 0), (TIMES, 1)):
-        for key in keys:
-            columns[key] = _known(columns[key], lowest)
-    durations = columns["duration_ns"]
-    all_unknown = durations.null_count == len(durations)
-    milliseconds = durations if all_unknown else pc.round(pc.multiply(durations, 1e6))
-    columns["duration_ns"] = milliseconds.cast(pa.int64())  # raises for NaN and for what has no 64-bit integer
-    return columns
+    """Numbers and truth values.
+
+    Types are looked at before Arrow sees a value: its errors write the value out, and a few bytes of a pickle can make
+    a list that no memory holds when it is written out.
+    """
+    columns: dict[str, Sequence[Any]] = dict(zip(SCALARS, zip(*_rows(entries, SCALARS), strict=True), strict=True))
+    for key, was in OLD_NAMES.items():
+        if key not in entries[0] and was in entries[0]:
+            columns[key] = list(map(dict.get, entries, repeat(was)))
+    arrays = {key: _numbers(columns[key], lowest) for keys, lowest in ((INTS, 0), (TIMES, 1)) for key in keys}
+    if "time_created_ns" not in entries[0] and "time_created_us" in entries[0]:
+        arrays["time_created_ns"] = pc.multiply_checked(arrays["time_created_ns"], 1_000)
+    for key in BOOLS:
+        _refuse_others(columns[key], {bool, NoneType})
+        arrays[key] = pa.array(columns[key], pa.bool_())
+    arrays["duration_ns"] = _durations(list(map(dict.get, entries, repeat("duration_ms"))))
+    return arrays
 
 
-@cache
-def _scalar_type(old: tuple[str, ...]) -> pa.DataType:
-    """What an entry is read as; a missing key is NULL. old: the columns that have their name of before FR 2.1."""
-    numbers = [(OLD_NAMES[key] if key in old else key, pa.int64()) for key in (*INTS, *TIMES)]
-    return pa.struct([*numbers, *((key, pa.bool_()) for key in BOOLS), ("duration_ms", pa.float64())])
-
-
-def _known(column: pa.Array, lowest: int) -> pa.Array:
-    """NULL where the value is below `lowest`: PyTorch writes -1, or 0 for a time, where it does not know."""
+def _numbers(values: Sequence[Any], lowest: int) -> pa.Array:
+    """int64, NULL where the value is below `lowest`: PyTorch writes -1, or 0 for a time, where it does not know."""
+    try:
+        column = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))])
+    except TypeError:  # one of them is None, or worse
+        _refuse_others(values, {int, NoneType})
+        column = pa.array(values, pa.int64())
     smallest = pc.min(column).as_py()
     if smallest is None or smallest >= lowest:
         return column
     return pc.if_else(pc.less(column, lowest), pa.scalar(None, pa.int64()), column)
+
+
+def _durations(values: Sequence[float | None]) -> pa.Array:
+    """Milliseconds -> ns. Raises for NaN and for what has no 64-bit integer."""
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), pa.int64())
+    _refuse_others(values, {float, int, NoneType})
+    return pc.round(pc.multiply(pa.array(values, pa.float64()), 1e6)).cast(pa.int64())
+
+
+def _refuse_others(values: Iterable[Any], kinds: set[type]) -> None:
+    if not set(map(type, values)) <= kinds:
+        raise TypeError("a value is of another type")
 
 
 def _texts(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Array]:
@@ -149,29 +164,24 @@ def _texts(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Arra
     rows = _rows(entries, ("process_group", *TEXTS))
     if type(rows[0][0]) is list:
         rows = [(group and tuple(group), *texts) for group, *texts in rows]
+    pairs, *texts = zip(*rows, strict=True)
+    _refuse_others(pairs, {tuple, NoneType})
+    for values in (chain.from_iterable(filter(None, pairs)), *texts):
+        _refuse_others(values, {str, NoneType})
     place_of = {row: place for place, row in enumerate(dict.fromkeys(rows))}
-    distinct = [(*_pair(group), *texts) for group, *texts in place_of]
+    distinct = [(*(group or (None, None)), *texts) for group, *texts in place_of]
     places = list(map(place_of.__getitem__, rows))
     taken = pa.array(places, pa.int32())
     columns = {
-        name: _distinct_texts(texts).take(taken)
-        for name, texts in zip(("pg_name", "pg_desc", *TEXTS), zip(*distinct, strict=True), strict=True)
+        name: _distinct_texts(values).take(taken)
+        for name, values in zip(("pg_name", "pg_desc", *TEXTS), zip(*distinct, strict=True), strict=True)
     }
     pg_ids = map(dict.get, entries, repeat("pg_id"))
     for pg_id, place in dict(zip(pg_ids, places, strict=True)).items():
         if pg_id is not None and pg_id >= 0:
             name, desc, *_ = distinct[place]
-            out.groups[int(pg_id)] = (name or None, desc or None)
+            out.groups[pg_id] = (name or None, desc or None)
     return columns
-
-
-def _pair(group: Any) -> Group:
-    if group is None:
-        return None, None
-    if type(group) is not tuple:
-        raise TypeError("process_group is no pair")
-    name, desc = group
-    return name, desc
 
 
 def _distinct_texts(texts: Sequence[str | None]) -> pa.Array:

@@ -80,9 +80,9 @@ def rank_of(path: Path) -> int | None:
 def recognise(path: Path) -> bool:
     """Whether the content of a file is a Flight Recorder dump, whole or damaged; its name does not matter."""
     try:
-        with unpacked(path) as file:
-            return kind_of(file.peek(HEAD)[:HEAD]) is Kind.DUMP
-    except (OSError, EOFError, zlib.error, LoadError):
+        with _buffered(path) as file:
+            return _kind(file.peek(HEAD)[:HEAD]) is Kind.DUMP
+    except OSError:
         return False
 
 
@@ -151,7 +151,7 @@ def _look(path: Path) -> Found:
     rank = rank_of(path)
     with _buffered(path) as file:
         status = os.fstat(file.fileno())
-        kind = _kind(path, file.peek(HEAD)[:HEAD])
+        kind = _kind(file.peek(HEAD)[:HEAD])
         if kind is Kind.PICKLE and status.st_size > _MAX_UNKNOWN_PICKLE:
             kind = Kind.FOREIGN
         if kind not in (Kind.DUMP, Kind.PICKLE):
@@ -162,15 +162,12 @@ def _look(path: Path) -> Found:
     return Found(path, rank, kind, status.st_size, status.st_mtime, digest, newest)
 
 
-def _kind(path: Path, head: bytes) -> Kind:
+def _kind(head: bytes) -> Kind:
     if not head.startswith(_GZIP):
         return kind_of(head)
-    try:
-        with unpacked(path) as file:
-            return kind_of(file.peek(HEAD)[:HEAD])
-    except EOFError:
-        return Kind.EMPTY
-    except (gzip.BadGzipFile, zlib.error):
+    try:  # only the beginning: a damaged end does not make it somebody else's
+        return kind_of(zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 1 << 12))
+    except zlib.error:
         return Kind.FOREIGN
 
 

@@ -196,6 +196,8 @@ class Calls:
         address = tuple(map(id, frames))
         if address not in self._by_address:
             content = tuple(map(itemgetter("name", "filename", "line"), frames))
+            if not set(map(type, chain.from_iterable(content))) <= {str, int}:
+                raise TypeError("a frame is not (name, filename, line)")
             # The frames are kept, lest another one comes to stand at the address of one that is gone.
             self._by_address[address] = (stack_of(content), frames)
         return self._by_address[address][0]

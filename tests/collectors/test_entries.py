@@ -99,7 +99,7 @@ def test_missing_keys_of_one_entry_do_not_move_the_others() -> None:
 
 
 BAD: dict[str, list[Any]] = {
-    "record_id": ["7", True, 1 << 70, [1], -(1 << 70), b"7"],
+    "record_id": ["7", 7.5, 1 << 70, [1], -(1 << 70), b"7"],
     "collective_seq_id": ["1", {}, 1 << 63],
     "time_created_ns": ["now", 1 << 64],
     "pg_id": ["0", 1 << 63],

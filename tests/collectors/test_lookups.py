@@ -35,9 +35,15 @@ def test_ids_are_the_same_in_another_process() -> None:
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [(0, "nccl:reduce"), (0, None), (1, [[2, 4]]), (1, [[4], [2]]), (1, [[4, 2], []]), (1, None), (1, []), (2, ["Half"]),
-     (3, [[8]]), (4, None), (4, [])],
-)  # fmt: skip
+    [
+        *((0, name) for name in ("nccl:reduce", None)),
+        *((1, sizes) for sizes in ([[2, 4]], [[4], [2]], [[4, 2], []], None, [])),
+        (2, ["Half"]),
+        (3, [[8]]),
+        (4, None),
+        (4, []),
+    ],
+)
 def test_another_signature_has_another_id(place: int, value: object) -> None:
     other = (*CALL[:place], value, *CALL[place + 1 :])
     assert signature_of(other).signature_id != signature_of(CALL).signature_id
