@@ -38,6 +38,19 @@ def test_tables_and_facts_as_text(cli: Cli, path: Path) -> None:
     assert facts.out == "rank\n----\n   0\n(1 row)\n"
 
 
+def test_the_alignment_with_its_parameters(cli: Cli, path: Path) -> None:
+    sql = "SELECT collective_seq_id, ranks_seen, missing_ranks FROM statements.collective_alignment ORDER BY 1 DESC"
+    everything = json.loads(cli("query", path, sql, "--json").out)["rows"]
+    assert everything[0] == {"collective_seq_id": 3, "ranks_seen": 3, "missing_ranks": [2]}
+    assert len(everything) == 3
+    window = json.loads(cli("query", path, sql, "--param", "seq_window=1", "--json").out)["rows"]
+    assert window == everything[:1]
+    wrong = cli("query", path, sql, "--param", "window=1")
+    assert wrong.code == 64
+    assert "seq_window (integer, default 200)" in " ".join(wrong.err.split())
+    assert cli("query", path, "SELECT 1", "--param", "seq_window=1").code == 64
+
+
 def test_formats(cli: Cli, hang: Path) -> None:
     sql = "SELECT 1 AS a, 'x,\"y\"' AS b, [1, 2] AS c, NULL AS d"
     answer = json.loads(cli("query", hang, sql, "--json").out)
@@ -90,6 +103,7 @@ def test_tables(cli: Cli) -> None:
     data = json.loads(cli("tables", "global.python.torch_nccl_dump", "--json").out)
     assert data["columns"][0].keys() == {"name", "type", "unit", "doc"}
     assert json.loads(cli("tables", "--json").out)[0].keys() == {"name", "grain", "doc"}
+    assert "Parameter seq_window (integer, default 200)" in cli("tables", "collective_alignment").out
     near = cli("tables", "flight")
     assert (near.code, "perhaps python.torch_nccl_flight_record" in near.err) == (64, True)
 

@@ -76,10 +76,10 @@ class Query:
         """
         return {name: given.get(name, p.default) for name, p in self.params.items() if name != "use_global"}
 
-    def statement(self, use_global: bool) -> str:
-        """What DuckDB runs: a fact becomes a table, everything else stays a SELECT."""
+    def statement(self, use_global: bool, as_table: bool = False) -> str:
+        """What DuckDB runs: a fact becomes a table (anything else as well, if asked to), the rest stays a SELECT."""
         select = self.render(use_global)
-        return f"CREATE OR REPLACE TABLE {self.id} AS\n{select}" if self.kind == "facts" else select
+        return f"CREATE OR REPLACE TABLE {self.id} AS\n{select}" if as_table or self.kind == "facts" else select
 
     def printable(self, use_global: bool, given: Mapping[str, Value]) -> str:
         """The statement as any DuckDB client can run it: values in place of `$name`, a semicolon at the end."""

@@ -94,11 +94,19 @@ class Runner:
         """The rows of a check or statement, whose facts were made; column name -> value."""
         return self._execute(self.pack.library.get(id), values)
 
-    def _execute(self, query: Query, values: Values) -> list[dict[str, Any]]:
+    def make_tables(self, ids: Iterable[str], values: Values) -> None:
+        """Make these queries tables of their own name (`statements.collective_alignment`), and the facts they read."""
+        queries = [self.pack.library.get(id) for id in ids]
+        self.make_facts([query.id for query in queries], values)
+        for query in queries:
+            if query.kind != "facts":
+                self._execute(query, values, as_table=True)
+
+    def _execute(self, query: Query, values: Values, as_table: bool = False) -> list[dict[str, Any]]:
         import duckdb
 
         use_global = bool(values.get("use_global", True))
-        sql = query.statement(use_global)
+        sql = query.statement(use_global, as_table)
         bound = query.values(values)
         used = set(parameters_used(sql))  # DuckDB refuses a value that the chosen structure does not use
         started = perf_counter()
@@ -109,7 +117,7 @@ class Runner:
         except duckdb.Error as error:
             raise QueryFailed(f"{query.path}: {error}", looked_for=query.summary) from None
         seconds = perf_counter() - started
-        count = rows[0]["Count"] if query.kind == "facts" else len(rows)
+        count = rows[0]["Count"] if as_table or query.kind == "facts" else len(rows)
         shown = {n: values.get(n, p.default) for n, p in query.params.items()}
         self._ran.append(Ran(query.id, query.summary, shown, count, seconds, query.printable(use_global, values)))
         return rows

@@ -46,7 +46,9 @@ class Speaker:
             op=row["op"],
             ranks=ranks,
             root=bool(row["root"]),
-            headline=" ".join(filter(None, (say("headline", check.headline, plain), say("verdict_also", self.skill.verdict_also)))),
+            headline=" ".join(
+                filter(None, (say("headline", check.headline, plain), say("verdict_also", self.skill.verdict_also)))
+            ),
             says=say("says", check.says, plain),
             means=say("means", check.means),
             shows=self._labelled(self.skill.shows, say),

@@ -13,7 +13,10 @@ def schemas() -> list[str]:
     """The catalog `global` and every schema, in both."""
     return [
         "ATTACH IF NOT EXISTS ':memory:' AS global",
-        *(f"CREATE SCHEMA IF NOT EXISTS {s}" for s in ("global.shard", "global.dumps", "facts")),
+        *(
+            f"CREATE SCHEMA IF NOT EXISTS {s}"
+            for s in ("global.shard", "global.dumps", "facts", "checks", "statements")
+        ),
         *(f"CREATE SCHEMA IF NOT EXISTS {at}{s}" for s in sorted({t.schema for t in TABLES}) for at in ("global.", "")),
     ]
 

@@ -11,21 +11,16 @@ from typing import Any
 import click
 
 from whichrank.errors import UsageError
+from whichrank.surfaces.parameters import name_and_value
 from whichrank.surfaces.terminal import colour_of, progress, width_of
-
-
-def _parameters(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise click.BadParameter(f"{name!r} is not of the form NAME=VALUE", context, parameter)
-    return {name: value for name, _, value in pairs}
 
 
 @click.command(short_help="Say which rank is to blame for a hang, and why.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--skill", metavar="ID", default="watchdog_timeout", show_default=True, help="See: whichrank skills.")
-@click.option("--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=_parameters, help="Of the skill.")
+@click.option(
+    "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=name_and_value, help="Of the skill."
+)
 @click.option("--local", is_flag=True, help="Look only at what this host collected.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")
 @click.option("--all", "everything", is_flag=True, help="Also show consequences, meanings and every gap.")

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 
-@click.command(short_help="Print tables and facts with columns, units and meaning.")
+@click.command(short_help="Print what a statement can name, with columns, units and meaning.")
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """Print tables and facts with columns, units and meaning.
+    """Print what a statement can name, with columns, units and meaning.
 
-    NAME: of one, for its columns (torch_nccl_flight_record, facts.entry).
+    NAME: of one, for its columns (torch_nccl_flight_record, facts.entry, statements.collective_alignment).
     """
     from whichrank.engine.manifest import Pack
     from whichrank.engine.reference import describe, relations
@@ -35,6 +35,9 @@ def command(name: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(relation, indent=2, ensure_ascii=False))
         return
-    click.echo(f"{relation['name']}: {relation['doc']}\nOne row: {relation['grain']}.\n")
+    click.echo(f"{relation['name']}: {relation['doc']}\nOne row: {relation['grain']}.")
+    for p in relation["parameters"]:
+        click.echo(f"Parameter {p['name']} ({p['type']}, default {p['default']}): {p['doc']}")
+    click.echo()
     rows = [[c["name"], c["type"] or "", c["unit"] or "", c["doc"]] for c in relation["columns"]]
     click.echo(grid(["column", "type", "unit", "what"], rows, 120), nl=False)
