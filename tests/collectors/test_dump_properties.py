@@ -15,7 +15,7 @@ from tests.collectors.dumps import convert, entries, kinds, payload, records, ro
 from whichrank.batch import Batch
 from whichrank.collectors.flight_recorder import is_payload
 from whichrank.collectors.flight_recorder_dump import read
-from whichrank.collectors.flight_recorder_entries import TEXTS
+from whichrank.collectors.flight_recorder_texts import TEXTS
 
 PICKLE = pickle.dumps(payload(entries(4)), protocol=2)
 JSON = json.dumps(payload(entries(4, frames=...))).encode()

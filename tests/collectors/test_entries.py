@@ -105,8 +105,8 @@ BAD: dict[str, list[Any]] = {
     "pg_id": ["0", 1 << 63],
     "state": [3.5, ["completed"], "x" * 5_000],
     "thread_name": [0.5, {}],
-    "retired": [1, "yes"],
-    "is_p2p": [0, "no"],
+    "retired": [3, "yes"],
+    "is_p2p": [0.5, "no"],
     "duration_ms": ["1", float("nan"), float("inf"), 1e300],
     "process_group": [("only",), (1.5, "x"), {"a": 1}, ("a", "b", "c"), 7.5, (["a"], "b")],
     "profiling_name": [1.5, ["x"]],
@@ -136,6 +136,7 @@ def test_what_other_programs_make_of_numbers_is_understood() -> None:
     assert (row["thread_id"], row["collective_seq_id"], row["input_sizes"]) == ("140335636581248", 7, [[4, 2]])
     assert one(thread_name=b"python3", profiling_name=b"nccl:all_reduce")["profiling_name"] == "nccl:all_reduce"
     assert one(process_group="0")["pg_name"] == "0"
+    assert one(retired=1, is_p2p=0)["retired"] is True
 
 
 @pytest.mark.parametrize("junk", [None, 3, "entry", [], [1]])
