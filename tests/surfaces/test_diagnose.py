@@ -110,6 +110,16 @@ def test_a_missing_dump_is_a_gap(cli: Cli, hang: Path, tmp_path: Path) -> None:
     assert "rank 0 left no dump" in done.out
 
 
+def test_a_file_that_cannot_be_read_is_said(cli: Cli, hang: Path, tmp_path: Path) -> None:
+    some = shutil.copytree(hang, tmp_path / "some")
+    link = sorted(some.iterdir())[3]
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")
+    done = cli("diagnose", some)
+    assert done.code == 1
+    assert f"{link} cannot be read" in done.out.replace("\n            ", " ")
+
+
 class _Calls:
     def __init__(self, target: Path) -> None:
         self.target = target

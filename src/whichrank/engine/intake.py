@@ -61,6 +61,7 @@ def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None,
     """Read and open the paths. Raises NoEvidence when there is nothing in them that can be diagnosed."""
     sources = discover(paths)
     evidence = Evidence(batches(sources, on_progress), stores=sources.stores, comments=comments)
+    evidence.load([DUMP.full_name])
     if not evidence.count(DUMP.full_name):
         notes = evidence.connection.table(f"global.{NOTE.full_name}").project("message").limit(3).fetchall()
         evidence.close()

@@ -80,6 +80,8 @@ class Runner:
 
     def make_facts(self, ids: Iterable[str], values: Values) -> None:
         """Make the facts these queries read, unless they stand already for the same values."""
+        ids = list(ids)
+        self.evidence.load(self.pack.library.tables_for(ids), entries=False)
         for fact in self.pack.library.facts_for(ids):
             recipe = (
                 values.get("use_global", True),
