@@ -49,7 +49,7 @@ FOUND = Diagnosis(
     gaps=[],
     coverage=SEEN,
     next=ROOT.next,
-    ran=[Ran("statements.verdict", "", {}, 1, 0.0, "SELECT 1;")],
+    ran=[Ran("statements.verdict", "", {}, 1, 0.0, lambda: "SELECT 1;")],
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -75,14 +76,24 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One statement that ran. sql: as any DuckDB client can run it. seconds: wall time."""
+    """One statement that ran. seconds: wall time. printed: makes its text, which few ask for."""
 
     name: str
     summary: str
     parameters: dict[str, Any]
     rows: int
     seconds: float
-    sql: str
+    printed: Callable[[], str]
+
+    @property
+    def sql(self) -> str:
+        """The statement as any DuckDB client can run it."""
+        return self.printed()
+
+    def as_dict(self, *, sql: bool) -> dict[str, Any]:
+        """The JSON form. sql: with the text."""
+        keys = ("name", "summary", "parameters", "rows", "seconds", *(["sql"] if sql else []))
+        return {key: getattr(self, key) for key in keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,7 @@ class Diagnosis:
             "gaps": [asdict(gap) for gap in self.gaps],
             "coverage": asdict(self.coverage),
             "next": [asdict(step) for step in self.next],
-            "ran": [asdict(ran) if sql else {k: v for k, v in asdict(ran).items() if k != "sql"} for ran in self.ran],
+            "ran": [ran.as_dict(sql=sql) for ran in self.ran],
         }
 
     def script(self) -> str:

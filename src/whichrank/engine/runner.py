@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -121,7 +122,9 @@ class Runner:
         seconds = perf_counter() - started
         count = rows[0]["Count"] if as_table or query.kind == "facts" else len(rows)
         shown = {n: values.get(n, p.default) for n, p in query.params.items()}
-        self._ran.append(Ran(query.id, query.summary, shown, count, seconds, query.printable(use_global, values)))
+        self._ran.append(
+            Ran(query.id, query.summary, shown, count, seconds, partial(query.printable, use_global, values))
+        )
         return rows
 
     def _statement(self, name: str | None, values: Values) -> list[dict[str, Any]]:
