@@ -12,7 +12,7 @@
 --   group_size: {unit: ranks, doc: Members of the group.}
 --   op: {doc: The operation.}
 --   ranks: {doc: "Accused, ascending; empty where nobody is."}
---   others: {doc: "Accused in other findings of the same verdict, ascending."}
+--   also_accused: {doc: "Accused in other findings of the same verdict, ascending."}
 --   waiting: {doc: Ranks that wait there.}
 --   waited_s: {unit: s, doc: "At least so long; NULL where it cannot be told."}
 --   last_seq: {doc: "What the first accused entered last in this group; NULL where it cannot be told."}
@@ -66,7 +66,7 @@ SELECT
   (SELECT count(*) FROM facts.member AS m WHERE m.gid = f.gid) AS group_size,
   coalesce(e.op, (SELECT mode(s.op) FROM facts.op AS o JOIN facts.signature AS s USING (signature_id) WHERE o.gid = f.gid AND o.seq = f.seq)) AS op,
   f.ranks,
-  list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS others,
+  list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS also_accused,
   e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen, coalesce(d.explains, []) AS explains, v.evidence
 FROM fault AS f
 JOIN facts.process_group AS g USING (gid)

@@ -85,7 +85,8 @@ keyed AS (
     CASE
       WHEN r.name IS NOT NULL AND r.ranks_id IS NOT NULL THEN 0
       WHEN r.name IS NOT NULL THEN r.age
-      WHEN r.ranks_id IS NULL THEN r.pg_id
+      -- neither name nor members: only the first group is surely the same one everywhere
+      WHEN r.ranks_id IS NULL THEN CASE WHEN r.pg_id = 0 THEN 0 ELSE 1 + r.rank * 1000000 + r.pg_id END
       WHEN t.most = 1 THEN 0
       WHEN t.numbers = t.most THEN dense_rank() OVER (PARTITION BY r.name, r.ranks_id ORDER BY r.pg_id)
       ELSE row_number() OVER (PARTITION BY r.rank, r.name, r.ranks_id ORDER BY r.pg_id)
