@@ -7,7 +7,7 @@ something odd, it is mended first (`flight_recorder_mending`) and then takes the
 from __future__ import annotations
 
 import re
-from array import array
+import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,20 +20,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whichrank.collectors.flight_recorder_lookups import Calls
-from whichrank.collectors.flight_recorder_mending import MAX_TEXT, OLD_NAMES, WRONG, Mender
+from whichrank.collectors.flight_recorder_calls import Calls
+from whichrank.collectors.flight_recorder_mending import WRONG, Mender
+from whichrank.collectors.flight_recorder_texts import TEXTS, Group, Texts
 
 CHUNK = 20_000  # entries converted at once: bounds what a ring of millions needs beside its rows
 
-INTS = ("record_id", "pg_id", "collective_seq_id", "p2p_seq_id", "op_id", "timeout_ms")
-TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
-BOOLS = ("retired", "is_p2p")
-TEXTS = ("state", "thread_id", "thread_name")
-SCALARS = (*INTS, *TIMES, *BOOLS)
-CALL = ("frames", "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
-_P2P = re.compile(r"(?:^|:)(?:send|recv)(?: |$)")
+BLOCK = 500  # entries gathered at once
 
-Group = tuple[str | None, str | None]  # name and description
+TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
+NUMBERS = ("record_id", "pg_id", "collective_seq_id", "p2p_seq_id", "op_id", "timeout_ms", *TIMES)
+TRUTHS = ("retired", "is_p2p")
+CALL = ("frames", "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+KEYS = (*CALL, "process_group", *NUMBERS, *TEXTS, *TRUTHS)
+_P2P = re.compile(r"(?:^|:)(?:send|recv)(?: |$)")
 
 
 @dataclass(slots=True)
@@ -91,103 +91,105 @@ def _convert_mended(chunk: Sequence[Any], start: int, mender: Mender, out: Entri
 
 
 def _convert(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Array]:
-    """Entries -> arrays by column. Raises one of WRONG where an entry holds something unusable."""
-    columns = _scalars(entries)
-    calls = _rows(entries, CALL)
+    """Entries -> arrays by column. Raises one of WRONG where an entry holds something unusable.
+
+    Python gathers the values block by block, while they are in the processor's cache; then Arrow gets them all at once,
+    because each call into it costs as much as a hundred entries. It never sees a value of an unknown type: its errors
+    write values out, and a few bytes of a pickle can make a list that no memory holds when it is written out.
+    """
+    numbers: list[list[bytes]] = [[] for _ in NUMBERS]
+    truths: list[list[bytes]] = [[] for _ in TRUTHS]
+    durations: list[float | None] = []
+    calls: list[int] = []
+    texts = Texts()
+    for start in range(0, len(entries), BLOCK):
+        values = _values(entries[start : start + BLOCK])
+        for key, parts in zip(NUMBERS, numbers, strict=True):
+            parts.append(_packed_numbers(values[key]))
+        for key, parts in zip(TRUTHS, truths, strict=True):
+            parts.append(_packed_truths(values[key]))
+        durations += values["duration_ms"]
+        calls += out.calls.follow(zip(*(values[key] for key in CALL), strict=True))
+        texts.add(values)
+    columns = _number_columns(numbers, len(entries)) | _truth_columns(truths, len(entries)) | texts.columns()
+    columns["duration_ns"] = _durations(durations)
     columns["stack_id"], columns["signature_id"] = out.calls.columns(calls)
-    if columns["is_p2p"].null_count:
-        named = pa.array([bool(_P2P.search(call[1])) if call[1] else None for call in calls], pa.bool_())
-        columns["is_p2p"] = pc.coalesce(columns["is_p2p"], named)
-    columns |= _texts(entries, out)
+    out.groups |= texts.groups()
     return columns
 
 
-def _rows(entries: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The values of some keys, entry by entry; None where one is missing."""
+def _values(entries: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
+    """Key -> values, entry by entry; None where it is missing. The keys of old versions get their new names."""
     try:
-        return list(map(itemgetter(*keys), entries))
+        rows = map(itemgetter(*KEYS), entries)
+        values: dict[str, Sequence[Any]] = dict(zip(KEYS, zip(*rows, strict=True), strict=True))
     except KeyError:
-        return list(zip(*(map(dict.get, entries, repeat(key)) for key in keys), strict=True))
-
-
-def _scalars(entries: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
-    """Numbers and truth values.
-
-    Types are looked at before Arrow sees a value: its errors write the value out, and a few bytes of a pickle can make
-    a list that no memory holds when it is written out.
-    """
-    columns: dict[str, Sequence[Any]] = dict(zip(SCALARS, zip(*_rows(entries, SCALARS), strict=True), strict=True))
-    for key, was in OLD_NAMES.items():
-        if key not in entries[0] and was in entries[0]:
-            columns[key] = list(map(dict.get, entries, repeat(was)))
-    arrays = {key: _numbers(columns[key], lowest) for keys, lowest in ((INTS, 0), (TIMES, 1)) for key in keys}
+        values = {key: list(map(dict.get, entries, repeat(key))) for key in KEYS}
+    values["duration_ms"] = list(map(dict.get, entries, repeat("duration_ms")))
+    if "collective_seq_id" not in entries[0] and "seq_id" in entries[0]:
+        values["collective_seq_id"] = list(map(dict.get, entries, repeat("seq_id")))
     if "time_created_ns" not in entries[0] and "time_created_us" in entries[0]:
-        arrays["time_created_ns"] = pc.multiply_checked(arrays["time_created_ns"], 1_000)
-    for key in BOOLS:
-        _refuse_others(columns[key], {bool, NoneType})
-        arrays[key] = pa.array(columns[key], pa.bool_())
-    arrays["duration_ns"] = _durations(list(map(dict.get, entries, repeat("duration_ms"))))
-    return arrays
+        values["time_created_ns"] = [(time or 0) * 1_000 for time in map(dict.get, entries, repeat("time_created_us"))]
+    for key in TIMES:
+        values[key] = [time or -1 for time in values[key]]  # 0 is JSON's way to say that there is none
+    if None in values["is_p2p"]:
+        values["is_p2p"] = list(map(_is_p2p, values["is_p2p"], values["profiling_name"]))
+    return values
 
 
-def _numbers(values: Sequence[Any], lowest: int) -> pa.Array:
-    """int64, NULL where the value is below `lowest`: PyTorch writes -1, or 0 for a time, where it does not know."""
+def _is_p2p(marked: bool | None, name: str | None) -> bool | None:
+    """Before FR 2.1 only the name tells: `nccl:send 0->3`, `nccl:recv 3<-0`; without peers in other recorders."""
+    return marked if marked is not None or name is None else bool(_P2P.search(name))
+
+
+# ---- numbers and truth values --------------------------------------------------------------------------------------
+def _packed_numbers(values: Sequence[Any]) -> bytes:
+    """int64 after int64; -1 for None."""
     try:
-        column = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))])
-    except TypeError:  # one of them is None, or worse
-        _refuse_others(values, {int, NoneType})
-        column = pa.array(values, pa.int64())
-    smallest = pc.min(column).as_py()
-    if smallest is None or smallest >= lowest:
-        return column
-    return pc.if_else(pc.less(column, lowest), pa.scalar(None, pa.int64()), column)
+        return struct.pack(f"={len(values)}q", *values)
+    except struct.error:
+        known = [-1 if value is None else value for value in values]
+    try:
+        return struct.pack(f"={len(known)}q", *known)
+    except struct.error as error:
+        raise TypeError(str(error)) from None
+
+
+def _packed_truths(values: Sequence[Any]) -> bytes:
+    """A byte each: 0 for false, 1 for true, 2 for None."""
+    packed = bytes([2 if value is None else value for value in values] if None in values else values)
+    if packed.translate(None, b"\0\1\2"):
+        raise TypeError("no truth value")
+    return packed
+
+
+def _number_columns(parts: Sequence[Sequence[bytes]], count: int) -> dict[str, pa.Array]:
+    """BIGINT columns, NULL for what is negative: PyTorch writes -1 where it does not know. They share two buffers."""
+    data = pa.py_buffer(b"".join(chain.from_iterable(parts)))
+    known = pc.greater_equal(pa.Array.from_buffers(pa.int64(), count * len(parts), [None, data]), 0).buffers()[1]
+    return {
+        key: pa.Array.from_buffers(pa.int64(), count, [known, data], offset=place * count)
+        for place, key in enumerate(NUMBERS)
+    }
+
+
+def _truth_columns(parts: Sequence[Sequence[bytes]], count: int) -> dict[str, pa.Array]:
+    data = pa.py_buffer(b"".join(chain.from_iterable(parts)))
+    numbers = pa.Array.from_buffers(pa.uint8(), count * len(parts), [None, data])
+    known, true = pc.less(numbers, 2).buffers()[1], numbers.cast(pa.bool_()).buffers()[1]
+    return {
+        key: pa.Array.from_buffers(pa.bool_(), count, [known, true], offset=place * count)
+        for place, key in enumerate(TRUTHS)
+    }
 
 
 def _durations(values: Sequence[float | None]) -> pa.Array:
     """Milliseconds -> ns. Raises for NaN and for what has no 64-bit integer."""
     if values.count(None) == len(values):
         return pa.nulls(len(values), pa.int64())
-    _refuse_others(values, {float, int, NoneType})
+    if not set(map(type, values)) <= {float, int, NoneType}:
+        raise TypeError("a duration is no number")
     return pc.round(pc.multiply(pa.array(values, pa.float64()), 1e6)).cast(pa.int64())
-
-
-def _refuse_others(values: Iterable[Any], kinds: set[type]) -> None:
-    if not set(map(type, values)) <= kinds:
-        raise TypeError("a value is of another type")
-
-
-def _texts(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Array]:
-    """Texts, NULL for '', and which pg_id has which group. Few combinations differ: each is looked at once.
-
-    `process_group` is (name, description), a list in JSON, and absent before FR 2.1.
-    """
-    rows = _rows(entries, ("process_group", *TEXTS))
-    if type(rows[0][0]) is list:
-        rows = [(group and tuple(group), *texts) for group, *texts in rows]
-    pairs, *texts = zip(*rows, strict=True)
-    _refuse_others(pairs, {tuple, NoneType})
-    for values in (chain.from_iterable(filter(None, pairs)), *texts):
-        _refuse_others(values, {str, NoneType})
-    place_of = {row: place for place, row in enumerate(dict.fromkeys(rows))}
-    distinct = [(*(group or (None, None)), *texts) for group, *texts in place_of]
-    places = list(map(place_of.__getitem__, rows))
-    taken = pa.array(places, pa.int32())
-    columns = {
-        name: _distinct_texts(values).take(taken)
-        for name, values in zip(("pg_name", "pg_desc", *TEXTS), zip(*distinct, strict=True), strict=True)
-    }
-    pg_ids = map(dict.get, entries, repeat("pg_id"))
-    for pg_id, place in dict(zip(pg_ids, places, strict=True)).items():
-        if pg_id is not None and pg_id >= 0:
-            name, desc, *_ = distinct[place]
-            out.groups[pg_id] = (name or None, desc or None)
-    return columns
-
-
-def _distinct_texts(texts: Sequence[str | None]) -> pa.Array:
-    if any(len(text) > MAX_TEXT for text in texts if text):
-        raise ValueError("a name is too long")
-    return pa.array([text or None for text in texts], pa.string())
 
 
 @cache

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +21,6 @@ import pyarrow as pa
 from whichrank.batch import rows_to_arrow
 from whichrank.tables import RANKS, SIGNATURE, STACK, Table
 
-MAX_FRAMES = 10_000  # of a stack
 MAX_ITEMS = 200_000  # tensors and dimensions of a call: a pickle can say [x] * 10**9 in a few bytes
 
 Frame = tuple[str, str, int]  # name, filename, line
@@ -139,68 +137,6 @@ def _check(values: Any, kind: type) -> None:
         raise TypeError(f"not a list of {kind.__name__}")
     if len(values) > MAX_ITEMS:
         raise ValueError("too many items")
-
-
-# ---- calls ---------------------------------------------------------------------------------------------------------
-class Calls:
-    """Stack and signature of each entry of one dump.
-
-    A training loop makes the same calls in the same order, so an entry is compared first with the one that came next
-    the last time. Comparing is cheap, because the pickle shares its frame dicts; naming a call by content is not.
-    """
-
-    def __init__(self) -> None:
-        self.stacks: dict[int, Stack] = {}
-        self.signatures: dict[int, Signature] = {}
-        self._known: list[tuple[Any, ...]] = [()]
-        self._ids: list[tuple[int | None, int | None]] = [(None, None)]
-        self._index: dict[tuple[int | None, int | None], int] = {}
-        self._by_address: dict[tuple[int, ...], tuple[Stack, Any]] = {}
-        self._next: dict[int, int] = {}
-
-    def columns(self, calls: Iterable[tuple[Any, ...]]) -> tuple[pa.Array, pa.Array]:
-        """Tuples (frames, name, input sizes, input dtypes, output sizes, output dtypes) -> stack_id, signature_id.
-
-        Raises TypeError, ValueError, KeyError or RecursionError where a call holds something unusable.
-        """
-        known, following = self._known, self._next
-        which: list[int] = []
-        last = 0
-        for call in calls:
-            guess = following.get(last, 0)
-            if call != known[guess]:
-                guess = following[last] = self._find(call)
-            which.append(guess)
-            last = guess
-        places = pa.array(which, pa.int32())
-        stack_ids, signature_ids = zip(*self._ids, strict=True)
-        return pa.array(stack_ids, pa.int64()).take(places), pa.array(signature_ids, pa.int64()).take(places)
-
-    def _find(self, call: tuple[Any, ...]) -> int:
-        stack = self._stack(call[0]) if call[0] else None
-        signature = signature_of(call[1:])
-        ids = (stack and stack.stack_id, signature.signature_id)
-        index = self._index.get(ids)
-        if index is None:
-            index = self._index[ids] = len(self._known)
-            self._known.append(call)
-            self._ids.append(ids)
-            self.signatures[signature.signature_id] = signature
-            if stack:
-                self.stacks[stack.stack_id] = stack
-        return index
-
-    def _stack(self, frames: list[dict[str, Any]]) -> Stack:
-        if type(frames) is not list or len(frames) > MAX_FRAMES:
-            raise TypeError("frames are no list, or too many")
-        address = tuple(map(id, frames))
-        if address not in self._by_address:
-            content = tuple(map(itemgetter("name", "filename", "line"), frames))
-            if not set(map(type, chain.from_iterable(content))) <= {str, int}:
-                raise TypeError("a frame is not (name, filename, line)")
-            # The frames are kept, lest another one comes to stand at the address of one that is gone.
-            self._by_address[address] = (stack_of(content), frames)
-        return self._by_address[address][0]
 
 
 # ---- members of groups ---------------------------------------------------------------------------------------------

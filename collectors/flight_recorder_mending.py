@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from whichrank.collectors.flight_recorder_lookups import MAX_FRAMES, MAX_ITEMS
+from whichrank.collectors.flight_recorder_calls import MAX_FRAMES
+from whichrank.collectors.flight_recorder_lookups import MAX_ITEMS
 
 MAX_TEXT = 1_024  # characters of a name that stands in every row
 _MAX_FRAME_TEXT = 1 << 16  # of a function or file; mangled C++ names are long
@@ -104,9 +105,9 @@ def _int(value: Any) -> int:
 
 
 def _bool(value: Any) -> bool:
-    if type(value) is not bool:
+    if not isinstance(value, int) or value not in (0, 1):
         raise TypeError("no truth value")
-    return value
+    return bool(value)
 
 
 def _text(value: Any, longest: int = MAX_TEXT) -> str:

@@ -41,28 +41,46 @@ def run(target: str, tasks: Sequence[Any], workers: int) -> Iterator[list[Batch]
     target:  `module:function`, called with a task (JSON-like), returns a list of batches.
     Raises PoolUnavailableError. Closing the iterator ends the workers.
     """
-    local = threading.local()
-    started: list[_Worker] = []
-
-    def ask(task: Any) -> list[Batch] | None:
-        worker: _Worker | None = getattr(local, "worker", None)
-        if worker is None or worker.died:
-            worker = local.worker = _Worker(target)
-            started.append(worker)
-        return worker.ask(task)
-
+    workforce = _Workforce(target)
     threads = ThreadPoolExecutor(workers, thread_name_prefix="whichrank-read")
     waiting: deque[Future[list[Batch] | None]] = deque()
     try:
         for task in tasks:
-            waiting.append(threads.submit(ask, task))
+            waiting.append(threads.submit(workforce.ask, task))
             if len(waiting) > workers * _AHEAD:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-        for worker in started:
+        workforce.end()
+        threads.shutdown(wait=True, cancel_futures=True)
+
+
+class _Workforce:
+    """A worker for each thread that asks, started when it first does, and again when it died."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._mine = threading.local()
+        self._all: list[_Worker] = []
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def ask(self, task: Any) -> list[Batch] | None:
+        worker: _Worker | None = getattr(self._mine, "worker", None)
+        if worker is None or worker.died:
+            with self._lock:  # none must start after the end
+                if self._ended:
+                    return None
+                worker = self._mine.worker = _Worker(self._target)
+                self._all.append(worker)
+            worker.wait_for_hello()
+        return worker.ask(task)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+        for worker in self._all:
             worker.kill()
 
 
@@ -85,6 +103,8 @@ class _Worker:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
         self.died = False
+
+    def wait_for_hello(self) -> None:
         if self._from.read(len(_HELLO)) != _HELLO:
             self.kill()
             raise PoolUnavailableError("the worker did not start")
