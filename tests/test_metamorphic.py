@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.jobs.metamorphic import TRANSFORMS, drop_rank, rank_of, read, unnotice
+from tests.jobs.dump_folder import rank_of, read
+from tests.jobs.metamorphic import TRANSFORMS, Transform, drop_rank, unnotice
 from tests.jobs.stories import STORIES
 from tests.jobs.story import Truth
 from tests.verdict import FIXTURES, as_certain, at_most_less_certain, case, cases, truth_of, verdict_of
 
-Change = Callable[[Path, Path], Path]
 # pg_ids that count the groups of the job are themselves the evidence there
 NUMBERS_TELL = {"order_of_groups_never_used"}
 
@@ -47,16 +46,15 @@ def _place(subject: str, folder: Path) -> tuple[Path, Truth]:
 
 
 def _innocents(source: Path, truth: Truth) -> list[int]:
-    ranks = {rank for path in source.rglob("*") if path.is_file() and read(path) and (rank := rank_of(path)) is not None}
+    ranks = {
+        rank for path in source.rglob("*") if path.is_file() and read(path) and (rank := rank_of(path)) is not None
+    }
     return sorted(ranks - {rank for some in (truth.culprit_ranks, *truth.also_culprits) for rank in some})
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.name)
 @pytest.mark.parametrize("subject", _subjects())
-def test_transform(subject: str, transform: object, tmp_path: Path) -> None:
-    from tests.jobs.metamorphic import Transform
-
-    assert isinstance(transform, Transform)
+def test_transform(subject: str, transform: Transform, tmp_path: Path) -> None:
     if transform.name == "renumber_pg_ids" and subject.removeprefix("story:") in NUMBERS_TELL:
         return
     source, truth = _place(subject, tmp_path)

@@ -1,4 +1,4 @@
-"""The cases of PyTorch's own analyzer tests (test_fr_analysis.py, torch 2.13 and 2.15): same verdict, or ours with the reason.
+"""The cases of PyTorch's own analyzer tests (test_fr_analysis.py): same verdict, or ours with the reason.
 
 Each case is what two ranks of one group recorded. MATCHED and UNDECIDED mean silence; TYPE, SIZE and DTYPE a mismatch
 in which neither of two ranks is the majority.
@@ -26,7 +26,12 @@ SQUARE: Sizes = [[4, 4]]
 
 
 def call(
-    name: str, ins: Sizes = SQUARE, outs: Sizes = SQUARE, *, dtypes: tuple[str, str] = ("Float", "Float"), done: bool = False
+    name: str,
+    ins: Sizes = SQUARE,
+    outs: Sizes = SQUARE,
+    *,
+    dtypes: tuple[str, str] = ("Float", "Float"),
+    done: bool = False,
 ) -> Entry:
     """One recorded call; open unless `done`."""
     return {
@@ -82,28 +87,73 @@ PAIRS: list[tuple[str, Entry, Entry, Verdict]] = [
     ("input size", call("all_reduce", [[5, 4]], [[4, 4]]), call("all_reduce"), SIZE),
     ("output size", call("all_reduce", SQUARE, [[5, 4]]), call("all_reduce"), SIZE),
     # PyTorch: SIZE. Both ranks agree and NCCL takes one count for both buffers: nothing can hang on it.
-    ("in and out differ", call("all_reduce", SQUARE, [[5, 4]], done=True), call("all_reduce", SQUARE, [[5, 4]], done=True), SILENT),
+    (
+        "in and out differ",
+        call("all_reduce", SQUARE, [[5, 4]], done=True),
+        call("all_reduce", SQUARE, [[5, 4]], done=True),
+        SILENT,
+    ),
     # PyTorch: COLLECTIVE_STATE_MISMATCH. A finished all_reduce has been entered by all, and nobody waits: not a fault.
     ("state", call("all_reduce"), call("all_reduce", done=True), SILENT),
     ("output dtype", call("all_reduce", dtypes=("Float", "Half")), call("all_reduce"), DTYPE),
     ("gather root and other", GATHER_ROOT, call("gather", SQUARE, [[]], done=True), SILENT),
     ("gather root and full", GATHER_ROOT, call("gather", done=True), SILENT),
-    ("backend with colon", call("weird:backend:all_reduce", done=True), call("weird:backend:all_reduce", done=True), SILENT),
+    (
+        "backend with colon",
+        call("weird:backend:all_reduce", done=True),
+        call("weird:backend:all_reduce", done=True),
+        SILENT,
+    ),
     ("unknown backend", call("unknown_backend:all_reduce"), call("unknown_backend:broadcast"), TYPE),
     ("all_gather variants", call("all_gather", [[8]], [[8], [8]]), call("_all_gather_base", [[8]], [[16]]), TYPE),
     ("all_reduce variants", call("all_reduce"), call("allreduce_coalesced"), TYPE),
-    ("reduce_scatter variants", call("reduce_scatter", [[8], [8]], [[8]]), call("_reduce_scatter_base", [[16]], [[8]]), TYPE),
+    (
+        "reduce_scatter variants",
+        call("reduce_scatter", [[8], [8]], [[8]]),
+        call("_reduce_scatter_base", [[16]], [[8]]),
+        TYPE,
+    ),
     ("all_to_all variants", call("all_to_all"), call("all_to_all_single"), TYPE),
-    ("numel fits", call("_all_gather_base", [[8]], [[16]], done=True), call("_all_gather_base", [[8]], [[16]], done=True), SILENT),
+    (
+        "numel fits",
+        call("_all_gather_base", [[8]], [[16]], done=True),
+        call("_all_gather_base", [[8]], [[16]], done=True),
+        SILENT,
+    ),
     # PyTorch accuses both; both share one mistake, so nobody stands out.
-    ("numel of all_gather", call("_all_gather_base", [[8]], [[24]]), call("_all_gather_base", [[8]], [[24]]), ALL_WRONG),
-    ("numel of reduce_scatter", call("reduce_scatter", [[8]] * 3, [[8]]), call("reduce_scatter", [[8]] * 3, [[8]]), ALL_WRONG),
+    (
+        "numel of all_gather",
+        call("_all_gather_base", [[8]], [[24]]),
+        call("_all_gather_base", [[8]], [[24]]),
+        ALL_WRONG,
+    ),
+    (
+        "numel of reduce_scatter",
+        call("reduce_scatter", [[8]] * 3, [[8]]),
+        call("reduce_scatter", [[8]] * 3, [[8]]),
+        ALL_WRONG,
+    ),
     ("flattened all_gather", call("all_gather", [[8]], [[17]]), call("all_gather", [[8]], [[17]]), ALL_WRONG),
-    ("uneven splits", call("all_to_all_single", [[4]], [[6]], done=True), call("all_to_all_single", [[6]], [[4]], done=True), SILENT),
+    (
+        "uneven splits",
+        call("all_to_all_single", [[4]], [[6]], done=True),
+        call("all_to_all_single", [[6]], [[4]], done=True),
+        SILENT,
+    ),
     ("any source", call("send 0->1", [[4]], [[4]], done=True), call("recv 1<-?", [[4]], [[4]], done=True), SILENT),
     # PyTorch: SIZE. A receive from any source may take it from anybody: no pair, no verdict on it.
-    ("any source, other size", call("send 0->1", [[4]], [[4]], done=True), call("recv 1<-?", [[8]], [[8]], done=True), SILENT),
-    ("send and receive differ", call("send 0->1", [[4]], [[4]]), call("recv 1<-0", [[8]], [[8]]), ("p2p_unmatched", [0, 1])),
+    (
+        "any source, other size",
+        call("send 0->1", [[4]], [[4]], done=True),
+        call("recv 1<-?", [[8]], [[8]], done=True),
+        SILENT,
+    ),
+    (
+        "send and receive differ",
+        call("send 0->1", [[4]], [[4]]),
+        call("recv 1<-0", [[8]], [[8]]),
+        ("p2p_unmatched", [0, 1]),
+    ),
 ]
 
 
@@ -112,14 +162,14 @@ def test_match_one_event(one: Entry, two: Entry, expected: Verdict, tmp_path: Pa
     assert verdict_of(job(tmp_path / "job", [one], [two])) == expected
 
 
-COLLECTIVES = (
-    "broadcast _broadcast_oop reduce _reduce_oop gather scatter all_reduce allreduce_coalesced all_reduce_barrier barrier "
-    "all_gather _all_gather_base all_gather_into_tensor_coalesced reduce_scatter _reduce_scatter_base "
-    "reduce_scatter_tensor_coalesced all_to_all all_to_all_single"
-).split()
+COLLECTIVES = """
+broadcast _broadcast_oop reduce _reduce_oop gather scatter all_reduce allreduce_coalesced all_reduce_barrier barrier
+all_gather _all_gather_base all_gather_into_tensor_coalesced reduce_scatter _reduce_scatter_base
+reduce_scatter_tensor_coalesced all_to_all all_to_all_single
+"""
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("name", COLLECTIVES.split())
 def test_all_events_match_themselves(name: str, tmp_path: Path) -> None:
     """Every operation beside itself is silent, with the sizes it demands."""
     ins = [[8, 4]] if "reduce_scatter" in name else SQUARE

@@ -34,7 +34,13 @@ def rows_to_arrow(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def note(
-    kind: str, message: str, *, severity: str = "warning", source: str | None = None, rank: int | None = None, count: int = 1
+    kind: str,
+    message: str,
+    *,
+    severity: str = "warning",
+    source: str | None = None,
+    rank: int | None = None,
+    count: int = 1,
 ) -> dict[str, Any]:
     """A row of python.collection_note; snapshot_id is filled in where the batch is made."""
     return {"kind": kind, "message": message, "severity": severity, "source": source, "rank": rank, "count": count}

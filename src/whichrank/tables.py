@@ -120,31 +120,35 @@ FLIGHT_RECORD = Table(
         *_ORIGIN,
         Column("world_size", "BIGINT", "Size of the job. A dump file does not say it."),
         *_PLACE,
-        Column("backend", "VARCHAR", "Library in front of the operation's name (`nccl`, `gloo`, `nccl2`).", via="signature"),
+        Column("backend", "VARCHAR", "Library before the operation's name (`nccl`, `gloo`).", via="signature"),
         Column("source", "VARCHAR", "`file` (a dump left behind) or `process` (a running job was asked)."),
-        Column("only_active", "BOOLEAN", "True where only unfinished entries were asked for; dump files do not say it."),
+        Column("only_active", "BOOLEAN", "Only unfinished entries were asked for; dump files do not say it."),
         Column("snapshot_ns", "BIGINT", "When the dump was taken, by the clock of that host.", "ns since epoch"),
         Column("entry_index", "BIGINT", "Position in the dump, oldest first; counts from 0."),
         Column("record_id", "BIGINT", "Counter over all groups of the process. Not comparable between ranks."),
         Column("pg_id", "BIGINT", "Number of the group inside this process. Not comparable between ranks."),
         Column("pg_name", "VARCHAR", "Name of the group; comparable, but one name may mean several sets of ranks."),
         Column("pg_desc", "VARCHAR", "What the user called the group."),
-        Column("collective_seq_id", "BIGINT", "Counts the collectives of a group; p2p entries carry the current value."),
+        Column("collective_seq_id", "BIGINT", "Counts a group's collectives; p2p entries carry the current value."),
         Column("p2p_seq_id", "BIGINT", "Counts this rank's p2p launches in the group. Not comparable between ranks."),
         Column("op_id", "BIGINT", "Counts logical operations of the group, p2p too."),
         Column("profiling_name", "VARCHAR", SIGNATURE.columns[1].doc, via="signature"),
         Column("state", "VARCHAR", "`scheduled`, `started` or `completed`; gloo leaves it at scheduled for ever."),
         *(Column(c.name, c.type, c.doc, via="signature") for c in SIGNATURE.columns[2:]),
         Column("time_created_ns", "BIGINT", "When the host enqueued it, by the clock of that host.", "ns since epoch"),
-        Column("time_discovered_started_ns", "BIGINT", "When the watchdog noticed the start (polls).", "ns since epoch"),
-        Column("time_discovered_completed_ns", "BIGINT", "When the watchdog noticed the end (polls).", "ns since epoch"),
+        Column(
+            "time_discovered_started_ns", "BIGINT", "When the watchdog, which polls, saw the start.", "ns since epoch"
+        ),
+        Column(
+            "time_discovered_completed_ns", "BIGINT", "When the watchdog, which polls, saw the end.", "ns since epoch"
+        ),
         Column("duration_ns", "BIGINT", "Time on the device; only with timing on. PyTorch's duration_ms.", "ns"),
         Column("timeout_ms", "BIGINT", "Timeout of the group.", "ms"),
         Column("retired", "BOOLEAN", "No longer watched. Retired and not completed = timed out (NCCL) or done (gloo)."),
         Column("is_p2p", "BOOLEAN", "Send or receive. The closing entry of a p2p batch says false."),
         Column("thread_id", "VARCHAR", "Issuing CPU thread."),
         Column("thread_name", "VARCHAR", "Its name (`pt_autograd_0`)."),
-        Column("fr_version", "VARCHAR", "Version string of the dump; `2.2-list` for the unversioned list of torch 2.2."),
+        Column("fr_version", "VARCHAR", "Version of the dump; `2.2-list` for the unversioned list of torch 2.2."),
         Column("signature_id", "BIGINT", "See torch_nccl_signature."),
         Column("stack_id", "BIGINT", "See torch_nccl_stack; NULL where the dump has no frames."),
         Column("frames", f"{FRAME}[]", STACK.columns[1].doc, via="stack"),
@@ -165,9 +169,9 @@ PG_STATUS = Table(
         Column("pg_id", "BIGINT", "Number of the group inside this process; NULL where no entry ties the name to one."),
         Column("pg_name", "VARCHAR", "Name of the group; NULL where no entry ties the pg_id to one."),
         Column("pg_desc", "VARCHAR", "What the user called the group."),
-        Column("ranks", "BIGINT[]", "Members as recorded, in group order; NULL where the dump does not say.", via="ranks"),
+        Column("ranks", "BIGINT[]", "Members in group order; NULL where the dump does not say.", via="ranks"),
         Column("ranks_id", "BIGINT", "See torch_nccl_ranks."),
-        Column("ranks_recorded", "BOOLEAN", "True where the dump itself holds the members, false where they were inferred."),
+        Column("ranks_recorded", "BOOLEAN", "True where the dump itself holds the members."),
         Column("last_enqueued_collective", "BIGINT", "Newest number handed out; collectives and p2p share the field."),
         Column("last_started_collective", "BIGINT", "Newest number seen to start; NULL unless timing is on."),
         Column("last_completed_collective", "BIGINT", "Newest number seen to finish; NULL where none has."),
@@ -187,7 +191,7 @@ DUMP = Table(
         Column("path", "VARCHAR", "File the dump was read from; NULL for a process."),
         Column("fr_version", "VARCHAR", "Version string; `2.2-list` for the unversioned list of torch 2.2."),
         Column("comm_lib_version", "VARCHAR", "NCCL's version; NULL where the dump does not say."),
-        Column("only_active", "BOOLEAN", "True where only unfinished entries were asked for; dump files do not say it."),
+        Column("only_active", "BOOLEAN", "Only unfinished entries were asked for; dump files do not say it."),
         Column("snapshot_ns", "BIGINT", "When the dump was taken, by the clock of that host.", "ns since epoch"),
         Column("entries", "BIGINT", "Entries in the dump.", "entries"),
         Column("bytes", "BIGINT", "Size of the dump.", "bytes"),
@@ -204,7 +208,9 @@ NOTE = Table(
         *_PLACE,
         Column("source", "VARCHAR", "File, URL or process the note is about."),
         Column("kind", "VARCHAR", "Short fixed word: `truncated`, `foreign`, `refused_global`, `duplicate_rank` …"),
-        Column("severity", "VARCHAR", "`info` (nothing is missing), `warning` (something may be), `error` (something is)."),
+        Column(
+            "severity", "VARCHAR", "`info`: nothing is missing; `warning`: something may be; `error`: it is."
+        ),
         Column("message", "VARCHAR", "One sentence for a person."),
         Column("count", "BIGINT", "How many items the note stands for."),
     ),
@@ -255,7 +261,8 @@ def view_ddl(table: Table, view: str, source: str, lookups: dict[str, str]) -> I
     """
     columns = ",\n  ".join(_view_column(c) for c in table.columns)
     joins = "".join(f"\nLEFT JOIN {lookups[via]} AS {via} USING ({via}_id)" for via in table.lookups)
-    prefix = '\n  stored.host AS "_host", stored.rank AS "_rank",' if view.startswith("global.") and not table.key else ""
+    from_all = view.startswith("global.") and not table.key
+    prefix = '\n  stored.host AS "_host", stored.rank AS "_rank",' if from_all else ""
     yield f"CREATE OR REPLACE VIEW {view} AS SELECT{prefix}\n  {columns}\nFROM {source} AS stored{joins}"
     yield from comments(table, view)
 
