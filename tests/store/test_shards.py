@@ -27,10 +27,9 @@ from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, RANKS, SIGNATURE, STACK,
 def batch(rank: int | None = 3, snapshot_id: str = "snap", entries: int = 4) -> Batch:
     whose = {"snapshot_id": snapshot_id, "rank": rank}
     frames = [{"name": "f", "filename": "/job/a.py", "line": 1}]
-    records = [
-        whose | {"entry_index": i, "stack_id": 7, "signature_id": -7, "state": "started"} for i in range(entries)
-    ]
-    rows = {
+    call = whose | {"stack_id": 7, "signature_id": -7, "state": "started"}
+    records = [call | {"entry_index": i} for i in range(entries)]
+    rows: dict[Table, list[dict[str, Any]]] = {
         DUMP: [whose | {"entries": entries, "source": "file"}],
         FLIGHT_RECORD: records,
         STACK: [{"stack_id": 7, "frames": frames, "top_frame": "f (/job/a.py:1)"}],
