@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
-from whichrank.collectors.flight_recorder_files import HEAD, Kind, LoadError, kind_of, unpacked
+from whichrank.collectors.flight_recorder_files import HEAD, Kind, LoadError, contents, kind_of
 
 # What a damaged pickle makes the C unpickler raise, and damaged JSON the decoder.
 _DAMAGED = (
@@ -37,17 +37,16 @@ _CUT_OFF = ("truncated", "Unterminated", "end-of-stream marker", "Ran out of inp
 def load(path: Path) -> Any:
     """The decoded payload of a pickle or JSON file, gzipped or not. Raises LoadError, and nothing else."""
     try:
-        with unpacked(path) as file:
-            head = file.peek(HEAD)[:HEAD]
-            kind = kind_of(head)
-            if kind is Kind.EMPTY:
-                raise LoadError("empty", "it is empty")
-            if kind is Kind.FOREIGN:
-                raise LoadError("foreign", "it is neither a pickle nor JSON of the Flight Recorder", "info")
-            if head.startswith(b"\x80"):
-                copyreg.clear_extension_cache()  # an object that is in there would be handed out without asking us
-                return _Unpickler(file).load()
-            return json.loads(file.read())
+        content = contents(path)
+        kind = kind_of(content[:HEAD])
+        if kind is Kind.EMPTY:
+            raise LoadError("empty", "it is empty")
+        if kind is Kind.FOREIGN:
+            raise LoadError("foreign", "it is neither a pickle nor JSON of the Flight Recorder", "info")
+        if content.startswith(b"\x80"):
+            copyreg.clear_extension_cache()  # an object that is in there would be handed out without asking us
+            return _Unpickler(_Whole(content)).load()
+        return json.loads(content)
     except EOFError:
         raise _truncated() from None
     except json.JSONDecodeError as error:
@@ -66,6 +65,28 @@ def load(path: Path) -> Any:
 
 def _truncated() -> LoadError:
     return LoadError("truncated", "it ends too early; the job may have died while writing it")
+
+
+class _Whole:
+    """Bytes as the file of an unpickler, which takes what `peek` shows without a copy.
+
+    io.BytesIO has no `peek` and makes it read value by value: 2.5 times slower. A buffered file copies twice: 10 %.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def peek(self, _: int) -> bytes:
+        return self._content[self._at :]
+
+    def read(self, size: int) -> bytes:
+        start, self._at = self._at, self._at + size
+        return self._content[start : self._at]
+
+    def readline(self) -> bytes:
+        end = self._content.find(b"\n", self._at) + 1
+        return self.read((end or len(self._content)) - self._at)
 
 
 class _Unpickler(pickle.Unpickler):

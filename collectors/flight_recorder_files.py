@@ -24,7 +24,7 @@ from typing import Any
 from whichrank.batch import note
 
 HEAD = 1 << 16  # bytes in which a dump shows what it is
-MAX_UNPACKED = 8 << 30  # bytes a gzipped dump may grow to
+MAX_UNPACKED = 4 << 30  # bytes a gzipped dump may grow to: a few kilobytes can unpack to all the memory there is
 _BUFFER = 1 << 20
 _MAX_UNKNOWN_PICKLE = 64 << 20  # a larger pickle without a word of the Flight Recorder's is a checkpoint: left alone
 _GZIP = b"\x1f\x8b"
@@ -178,37 +178,19 @@ def _times(end: bytes) -> Iterator[int]:
             yield time
 
 
-def unpacked(path: Path) -> io.BufferedReader:
-    """The file, its gzip undone. Buffered, because the unpickler looks ahead: 2.5 times faster than from memory."""
-    file = _buffered(path)
-    if not file.peek(2).startswith(_GZIP):
-        return file
-    return io.BufferedReader(_Gunzip(file), _BUFFER)
+def contents(path: Path) -> bytes:
+    """The bytes of a file, its gzip undone. Raises OSError, EOFError or zlib.error; LoadError for a bomb."""
+    with _buffered(path) as file:
+        if not file.peek(2).startswith(_GZIP):
+            return file.read()
+        unpacked = bytearray()
+        with gzip.GzipFile(fileobj=file) as packed:
+            while part := packed.read(_BUFFER):
+                unpacked += part
+                if len(unpacked) > MAX_UNPACKED:
+                    raise LoadError("too_large", f"it unpacks to more than {MAX_UNPACKED >> 30} GiB")
+    return bytes(unpacked)
 
 
 def _buffered(path: Path) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(path), _BUFFER)
-
-
-class _Gunzip(io.RawIOBase):
-    """The content of a gzip file, up to MAX_UNPACKED bytes: a few kilobytes can unpack to a full disk."""
-
-    def __init__(self, file: io.BufferedReader) -> None:
-        self._file = file
-        self._gzip = gzip.GzipFile(fileobj=file)
-        self._left = MAX_UNPACKED
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        count = self._gzip.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise LoadError("too_large", f"it unpacks to more than {MAX_UNPACKED >> 30} GiB")
-        return count
-
-    def close(self) -> None:
-        self._gzip.close()
-        self._file.close()
-        super().close()
