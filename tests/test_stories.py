@@ -22,5 +22,5 @@ def test_story(name: str, tmp_path: Path) -> None:
         assert diagnosis.exit_code == 0
     else:
         assert any(finding.root and finding.category == category for finding in diagnosis.findings)
-        assert diagnosis.exit_code == 1
+        assert diagnosis.exit_code == (2 if category == "insufficient_evidence" else 1)
     assert not [gap for gap in diagnosis.gaps if gap.kind == "broken_words"]

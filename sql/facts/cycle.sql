@@ -1,6 +1,6 @@
 -- summary: "Ranks that wait for each other in a circle, and which of them left the order of the others."
 -- grain: one (hypothesis, circle, rank to blame)
--- reads: [facts.block, facts.holder, facts.member, facts.op, facts.passed, facts.reach, facts.root, facts.shift]
+-- reads: [facts.block, facts.holder, facts.member, facts.op, facts.passed, facts.process_group, facts.reach, facts.root, facts.shift]
 -- rules: [V3, V4, L4, L5]
 -- columns:
 --   ignoring: {doc: "Hypothesis, see facts.block."}
@@ -56,11 +56,22 @@ voted AS (
   QUALIFY count(*) OVER (PARTITION BY ignoring, circle, one, two, one_first) * 2 < count(*) OVER (PARTITION BY ignoring, circle, one, two)
 ),
 whole AS (SELECT DISTINCT ignoring, circle, rank FROM link),
+silenced AS (  -- a member of two of its groups left no dump: its order of entering could have settled it
+  SELECT DISTINCT a.ignoring, a.circle
+  FROM place AS a
+  JOIN place AS b ON b.ignoring = a.ignoring AND b.circle = a.circle AND b.gid <> a.gid
+  JOIN facts.process_group AS g ON g.gid = a.gid
+  JOIN facts.process_group AS h ON h.gid = b.gid
+  JOIN facts.member AS m ON NOT m.seen AND (m.gid = a.gid OR NOT g.recorded)
+  JOIN facts.member AS n ON n.rank = m.rank AND (n.gid = b.gid OR NOT h.recorded)
+),
 ranked AS (
   SELECT *, 1 AS nth, 'shift' AS settled_by FROM shifted
   UNION ALL SELECT *, 2, 'history' FROM history_tells
   UNION ALL SELECT DISTINCT v.ignoring, v.circle, v.circle, v.rank, 'group_order_deadlock', 3, 'vote' FROM voted AS v
-  UNION ALL SELECT w.ignoring, w.circle, w.circle, w.rank, 'group_order_deadlock', 4, 'nothing' FROM whole AS w
+  UNION ALL SELECT w.ignoring, w.circle, w.circle,
+    CASE WHEN s.circle IS NULL THEN w.rank END, CASE WHEN s.circle IS NULL THEN 'group_order_deadlock' ELSE 'insufficient_evidence' END, 4, 'nothing'
+    FROM whole AS w LEFT JOIN silenced AS s ON s.ignoring = w.ignoring AND s.circle = w.circle
 )
 SELECT DISTINCT ignoring, event, rank, category, settled_by
 FROM ranked

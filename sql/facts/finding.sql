@@ -1,6 +1,6 @@
 -- summary: "What is told to the reader: one finding per fault, the rest of what hangs folded under it."
 -- grain: one finding
--- reads: [facts.block, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect, facts.member]
+-- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}

@@ -1,6 +1,6 @@
 -- summary: Who differs from whom in operation, sizes or dtypes of the same collective.
 -- grain: one (group, sequence number, rank) that is odd there
--- reads: [facts.op, facts.peak, facts.signature, facts.tally]
+-- reads: [facts.member, facts.op, facts.peak, facts.signature, facts.tally]
 -- rules: [L1, L3, L8]
 -- columns:
 --   gid: {doc: The group.}
@@ -8,6 +8,7 @@
 --   rank: {doc: The rank that differs.}
 --   aspect: {doc: "`type`, `size` or `dtype`; the first in which it differs."}
 --   clear: {doc: "It stands against a strict majority of three or more; otherwise all that differ are listed."}
+--   undecided: {doc: "No majority among those seen, and members without a dump could tell: it accuses nobody."}
 --   own: {doc: What this rank passed.}
 --   others: {doc: What most others passed.}
 --   finished: {doc: "The operation is over all the same: garbage rather than a hang."}
@@ -62,7 +63,9 @@ odd AS (
 first_aspect AS (SELECT * FROM odd QUALIFY nth = min(nth) OVER (PARTITION BY gid, seq, rank)),
 -- a tie is settled by another group of three or more in which one of the tied stands alone
 elsewhere AS (SELECT DISTINCT gid, rank FROM first_aspect WHERE clear)
-SELECT f.gid, f.seq, f.rank, f.aspect, f.clear, f.own, CASE WHEN f.clear THEN f.others END AS others, f.finished
+SELECT f.gid, f.seq, f.rank, f.aspect, f.clear,
+  NOT f.clear AND e.rank IS NULL AND f.gid IN (SELECT gid FROM facts.member WHERE NOT seen) AS undecided,
+  f.own, CASE WHEN f.clear THEN f.others END AS others, f.finished
 FROM first_aspect AS f
 LEFT JOIN (SELECT DISTINCT rank FROM elsewhere) AS e ON e.rank = f.rank
 QUALIFY f.clear OR e.rank IS NOT NULL OR NOT bool_or(e.rank IS NOT NULL) OVER (PARTITION BY f.gid, f.seq, f.aspect)

@@ -13,7 +13,8 @@
 --   one_way: {doc: Rooted operation.}
 --   unnoticed: {doc: Peers finished it; this rank has not seen that.}
 --   young: {doc: "A running process entered it so lately that waiting in it is no hang."}
---   may_ignore: {doc: "The only such operation of this rank, and the rank has entered all that others wait in behind it."}
+--   may_ignore: {doc: "The only such operation of this rank, which has entered the next one that others wait in."}
+--   lags: {doc: "Others have entered more in this group than this rank."}
 WITH settled AS (  -- p2p of the same kind that finished later: the older one is over
   SELECT rank, gid, signature_id, call_id, max(ord) AS ord FROM facts.op WHERE is_p2p AND done GROUP BY ALL
 ),
@@ -55,9 +56,10 @@ every AS (
   UNION ALL FROM counted
 )
 SELECT
-  e.*,
-  e.unnoticed AND coalesce(b.missed = 1 AND NOT b.looked_at, false) AND NOT EXISTS (
-    FROM every AS f JOIN facts.position AS p ON p.gid = f.gid AND p.rank = e.rank
-    WHERE f.gid = e.gid AND f.rank <> e.rank AND f.seq > e.seq AND coalesce(p.enq, 0) < f.seq
-  ) AS may_ignore
-FROM every AS e LEFT JOIN behind AS b ON b.rank = e.rank
+  e.rank, e.ord, e.gid, e.seq, e.is_p2p, e.one_way, e.unnoticed, e.young,
+  e.unnoticed AND coalesce(b.missed = 1 AND NOT b.looked_at, false) AND coalesce(p.enq > e.seq OR a.seq IS NULL, true) AS may_ignore,
+  coalesce(a.seq > p.enq, false) AS lags
+FROM every AS e
+LEFT JOIN behind AS b ON b.rank = e.rank
+LEFT JOIN facts.position AS p ON p.gid = e.gid AND p.rank = e.rank
+LEFT JOIN (SELECT gid, max(seq) AS seq FROM every WHERE NOT unnoticed GROUP BY gid) AS a ON a.gid = e.gid AND a.seq > e.seq

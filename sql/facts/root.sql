@@ -10,7 +10,8 @@
 WITH event AS (SELECT DISTINCT ignoring, event, gid, seq FROM facts.block WHERE NOT is_p2p),
 held AS (
   SELECT
-    h.ignoring, h.event, h.rank,
+    h.ignoring, h.event,
+    CASE WHEN NOT (h.why = 'odd' AND s.rank IS NULL AND x.undecided) THEN h.rank END AS rank,
     CASE
       WHEN h.why IN ('shifted', 'odd') AND s.rank IS NOT NULL THEN 'collective_skipped'
       WHEN h.why = 'odd' THEN 'collective_' || x.aspect || '_mismatch'

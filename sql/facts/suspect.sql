@@ -24,12 +24,10 @@ WITH found AS (
   UNION SELECT ignoring, event, NULL, 'all_joined_none_finished' FROM facts.fate WHERE fate = 'all_joined'
 ),
 -- lone unnoticed operations are nothing as long as something else explains the wait without them
-stepwise AS (  -- nobody has two operations open: a host that waits for each cannot have left one unfinished behind
-  SELECT count(DISTINCT rank) FILTER (may_ignore) = 1 AND coalesce(max(n) FILTER (NOT missed), 0) <= 1 AS holds
-  FROM (SELECT rank, may_ignore, count(*) OVER (PARTITION BY rank) AS n, bool_or(unnoticed) OVER (PARTITION BY rank) AS missed FROM facts.pending)
-),
 explained AS (
-  SELECT coalesce(bool_or(fate IN ('rooted', 'circular', 'late') OR (fate <> 'nothing' AND (SELECT holds FROM stepwise))), false) AS without
+  SELECT coalesce(bool_or(fate IN ('rooted', 'circular', 'late')
+    -- that nobody is to blame explains it only if the rank is not behind its peers
+    OR (fate <> 'nothing' AND NOT EXISTS (FROM facts.pending WHERE may_ignore AND lags))), false) AS without
   FROM facts.fate WHERE ignoring
 ),
 chosen AS (
@@ -39,7 +37,8 @@ chosen AS (
   JOIN explained AS x ON x.without = f.ignoring
 ),
 over AS (  -- operations that finished although they differ: garbage, or the trace of what went wrong
-  SELECT (SELECT without FROM explained) AS ignoring, NULL::BIGINT AS event, m.gid, m.seq, m.rank,
+  SELECT (SELECT without FROM explained) AS ignoring, NULL::BIGINT AS event, m.gid, m.seq,
+    CASE WHEN s.rank IS NOT NULL OR NOT m.undecided THEN m.rank END AS rank,
     CASE WHEN s.rank IS NOT NULL THEN 'collective_skipped' ELSE 'collective_' || m.aspect || '_mismatch' END AS category
   FROM facts.mismatch AS m LEFT JOIN facts.shift AS s ON s.gid = m.gid AND s.rank = m.rank
   WHERE m.finished

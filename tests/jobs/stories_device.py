@@ -12,11 +12,12 @@ from tests.jobs.story import story
 @story(
     "stuck_on_device",
     [3],
-    """Seq 7 finished on ranks 0-2 and is pending on rank 3; all are in seq 8, which waits for rank 3.""",
+    """Seq 7 finished on ranks 0-2 and is pending on rank 3; the others are in seq 8 and 9, which wait for rank 3;
+    it has room for one more call and never entered 9.""",
 )
 def stuck_one_of_four() -> Job:
     """P4, V2: a peer has finished that event, so rank 3 waits for nobody."""
-    return data_parallel(Job(4, ahead=2), 2).all_reduce().stuck_on(3).all_reduce()
+    return data_parallel(Job(4, ahead=2), 2).all_reduce().stuck_on(3).all_reduce().all_reduce()
 
 
 @story(
@@ -28,7 +29,7 @@ def stuck_one_of_four() -> Job:
 def stuck_two_of_eight_only_active() -> Job:
     """P3, P4: an absent number at or below the last enqueued one is finished."""
     job = sharded(Job(8, ahead=4).records_before(7000), 3).all_gather(n=512).stuck_on(4, 6)
-    return job.all_gather(n=1024).reduce_scatter(n=1024).only_active()
+    return sharded(job.all_gather(n=1024).reduce_scatter(n=1024), 1).only_active()
 
 
 @story(
@@ -51,7 +52,7 @@ def stuck_and_the_host_waits() -> Job:
 def stuck_in_a_small_group() -> Job:
     """V1, V2, P4."""
     job = grid_step(Job(8, ahead=3).grid(tp=2, dp=4), 2).all_reduce("tp").all_reduce("tp").stuck_on(5)
-    return job.all_reduce("dp", [8192]).all_reduce(shape=[1])
+    return grid_step(job.all_reduce("dp", [8192]).all_reduce(shape=[1]))
 
 
 @story(
@@ -61,7 +62,9 @@ def stuck_in_a_small_group() -> Job:
 )
 def stuck_with_timing() -> Job:
     """P6: started exists only with timing."""
-    return data_parallel(Job(3, ahead=3).with_timing(), 2).all_reduce().stuck_on(1).all_reduce().all_reduce()
+    return (
+        data_parallel(Job(3, ahead=3).with_timing(), 2).all_reduce().stuck_on(1).all_reduce().all_reduce().all_reduce()
+    )
 
 
 @story(
@@ -71,7 +74,7 @@ def stuck_with_timing() -> Job:
 )
 def stuck_in_json_with_a_file_missing() -> Job:
     """P4, V5."""
-    job = data_parallel(Job(4, ahead=2), 2).all_reduce().stuck_on(0).all_reduce()
+    job = data_parallel(Job(4, ahead=2), 2).all_reduce().stuck_on(0).all_reduce().all_reduce()
     return job.no_file(2).as_json()
 
 
