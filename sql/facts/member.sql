@@ -11,7 +11,7 @@
 WITH recorded AS (
   SELECT g.gid, unnest(m.ranks) AS rank, generate_subscripts(m.ranks, 1) - 1 AS local_rank, 'recorded' AS how
   FROM facts.process_group AS g
-  JOIN (SELECT DISTINCT ON (ranks_id) * FROM {{ python }}.torch_nccl_ranks) AS m USING (ranks_id)
+  JOIN {{ python }}.torch_nccl_ranks AS m USING (ranks_id)
 ),
 users AS (
   SELECT DISTINCT p.gid, p.rank, 'used' AS how

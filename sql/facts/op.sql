@@ -80,4 +80,4 @@ FROM folded AS f
 JOIN facts.ring AS r ON r.rank = f.rank
 JOIN facts.signature AS s ON s.signature_id = f.signature_id
 LEFT JOIN recounted AS n ON n.rank = f.rank AND n.ord = f.ord
-LEFT JOIN (SELECT DISTINCT ON (stack_id) stack_id, call_site_id FROM {{ python }}.torch_nccl_stack) AS k ON k.stack_id = f.stack_id
+LEFT JOIN {{ python }}.torch_nccl_stack AS k ON k.stack_id = f.stack_id

@@ -40,7 +40,7 @@ recorded AS (
 recorded_member AS (
   SELECT c.pg_name, c.ranks_id, unnest(m.ranks) AS rank
   FROM recorded AS c
-  JOIN (SELECT DISTINCT ON (ranks_id) * FROM {{ python }}.torch_nccl_ranks) AS m USING (ranks_id)
+  JOIN {{ python }}.torch_nccl_ranks AS m USING (ranks_id)
 ),
 elsewhere AS (  -- members that only another rank's dump shows: the older group of a name, or a dump without pg_config
   SELECT s.rank, s.pg_id, any_value(m.ranks_id) AS ranks_id

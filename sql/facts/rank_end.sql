@@ -17,4 +17,4 @@ LEFT JOIN last AS l ON l.rank = d.rank
 LEFT JOIN facts.op AS o ON o.rank = l.rank AND o.ord = l.ord
 LEFT JOIN facts.signature AS s ON s.signature_id = o.signature_id
 LEFT JOIN facts.process_group AS g ON g.gid = o.gid
-LEFT JOIN (SELECT DISTINCT ON (stack_id) stack_id, user_frame FROM {{ python }}.torch_nccl_stack) AS k ON k.stack_id = o.stack_id
+LEFT JOIN {{ python }}.torch_nccl_stack AS k ON k.stack_id = o.stack_id

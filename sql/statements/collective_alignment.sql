@@ -48,7 +48,7 @@ called AS (
     min(o.progress) AS progress_min, max(o.progress) AS progress_max
   FROM shown JOIN facts.op AS o USING (gid, seq)
   JOIN facts.signature AS s ON s.signature_id = o.signature_id
-  JOIN (SELECT DISTINCT ON (signature_id) * FROM {{ python }}.torch_nccl_signature) AS c ON c.signature_id = o.signature_id
+  JOIN {{ python }}.torch_nccl_signature AS c ON c.signature_id = o.signature_id
   GROUP BY o.gid, o.seq
 ),
 away AS (

@@ -5,9 +5,11 @@
 -- columns:
 --   category: {doc: "Category of the diagnosis; NULL when nothing was found."}
 --   culprit_ranks: {doc: "Accused ranks, ascending; empty where nobody is."}
+--   found: {doc: "Categories that have findings; checks of other names return no rows and need not run."}
 SELECT
   arg_min(category, nth) FILTER (in_verdict) AS category,
   -- sizes that are wrong on all members alike accuse nobody
   CASE WHEN bool_or(rank IS NULL AND nth = 3) FILTER (in_verdict) THEN []::BIGINT[]
-    ELSE coalesce(list_sort(list(DISTINCT rank) FILTER (in_verdict AND rank IS NOT NULL)), []) END AS culprit_ranks
+    ELSE coalesce(list_sort(list(DISTINCT rank) FILTER (in_verdict AND rank IS NOT NULL)), []) END AS culprit_ranks,
+  coalesce(list(DISTINCT category), []) AS found
 FROM facts.suspect

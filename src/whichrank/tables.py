@@ -208,9 +208,7 @@ NOTE = Table(
         *_PLACE,
         Column("source", "VARCHAR", "File, URL or process the note is about."),
         Column("kind", "VARCHAR", "Short fixed word: `truncated`, `foreign`, `refused_global`, `duplicate_rank` …"),
-        Column(
-            "severity", "VARCHAR", "`info`: nothing is missing; `warning`: something may be; `error`: it is."
-        ),
+        Column("severity", "VARCHAR", "`info`: nothing is missing; `warning`: something may be; `error`: it is."),
         Column("message", "VARCHAR", "One sentence for a person."),
         Column("count", "BIGINT", "How many items the note stands for."),
     ),

@@ -81,8 +81,8 @@ def test_the_printed_script_runs_in_a_bare_client(
     assert ("whichrank collect" in done.out) == (source == "dumps")
     with duckdb.connect() as bare:
         result = bare.execute(done.out)
-        assert [column[0] for column in result.description or ()] == ["category", "culprit_ranks"]
-        assert result.fetchall() == [("rank_not_joined", [2])]
+        assert [column[0] for column in result.description or ()][:2] == ["category", "culprit_ranks"]
+        assert [row[:2] for row in result.fetchall()] == [("rank_not_joined", [2])]
 
 
 def test_json_with_sql_has_every_statement(cli: Cli, hang: Path) -> None:

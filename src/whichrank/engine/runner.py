@@ -59,13 +59,19 @@ class Runner:
         if lacking or not skill.verdict:
             return self._cannot(skill, lacking)
         self.make_facts(skill.query_ids(), values)
+        verdict = self._one_row(skill, values)
+        told = self._ran.pop()  # it comes last in a printed script: that is what a client then shows
+        found = verdict.get("found")  # a verdict that tells which checks have rows saves running the others
         findings = [
-            speaker.finding(check, row) for check in skill.checks for row in self.rows(f"checks.{check.check}", values)
+            speaker.finding(check, row)
+            for check in skill.checks
+            if found is None or check.check in found
+            for row in self.rows(f"checks.{check.check}", values)
         ]
         findings.sort(key=lambda finding: not finding.root)  # stable: within both, the order of the skill
         gaps = [speaker.gap(row) for row in self._statement(skill.gaps, values)] + speaker.broken_gaps()
         coverage = self._statement(skill.coverage, values)
-        verdict = self._one_row(skill, values)
+        self._ran.append(told)
         return Diagnosis(
             skill=skill.id,
             category=verdict["category"],
