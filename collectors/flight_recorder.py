@@ -16,7 +16,10 @@ Versions are compared as pairs of ints: 2.10 is newer than 2.9.
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +76,25 @@ def _is_entry(entry: object) -> bool:
     return isinstance(entry, dict) and "profiling_name" in entry and ("pg_id" in entry or "process_group" in entry)
 
 
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """Garbage collection off: a dump is a million new objects, none of them garbage. Left as it was found."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def to_batch(payload: object, origin: Origin) -> Batch:
     """Rows of one dump: entries, groups, head, lookups and notes. Raises NotFlightRecorderError, and nothing else."""
+    with without_gc():
+        return _to_batch(payload, origin)
+
+
+def _to_batch(payload: object, origin: Origin) -> Batch:
     if not is_payload(payload):
         raise NotFlightRecorderError("neither a list of entries nor a dict with version and entries")
     head: dict[Any, Any] = payload if isinstance(payload, dict) else {"version": LIST_VERSION, "entries": payload}

@@ -2,6 +2,9 @@
 
 A dump is a pickle from someone else's machine. The unpickler here knows no classes and no functions at all: the first
 mention of one ends the file. PyTorch writes plain dicts, lists, tuples, texts and numbers, so nothing is lost by that.
+
+Nothing is read from a dump that was cut off, although its first entries could be: the newest are the ones that are
+missing, and a rank without them looks as if it had stopped there.
 """
 
 from __future__ import annotations

@@ -5,11 +5,9 @@ Whatever is wrong with a file becomes a note, and the rest is read.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import pyarrow.compute as pc
 
 from whichrank.batch import Batch, note, rows_to_arrow
 from whichrank.collectors import flight_recorder_pool as pool
-from whichrank.collectors.flight_recorder import NotFlightRecorderError, Origin, to_batch
+from whichrank.collectors.flight_recorder import NotFlightRecorderError, Origin, to_batch, without_gc
 from whichrank.collectors.flight_recorder_decoding import load
 from whichrank.collectors.flight_recorder_files import Found, Kind, LoadError, find, rank_of, recognise, shown
 from whichrank.tables import FLIGHT_RECORD, NOTE
@@ -172,22 +170,10 @@ _TARGET = f"{__name__}:read_task"
 
 def read_task(task: dict[str, Any]) -> list[Batch]:
     """Batches of some ranks; entry point of the workers."""
-    with _no_gc():
+    with without_gc():
         return [
             b for rank, paths in task["ranks"] for b in _read_rank(task["snapshot"], rank, [Path(p) for p in paths])
         ]
-
-
-@contextmanager
-def _no_gc() -> Iterator[None]:
-    """Garbage collection off: a dump is a million new objects, none of them garbage."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 # ---- one rank ------------------------------------------------------------------------------------------------------

@@ -193,4 +193,8 @@ def contents(path: Path) -> bytes:
 
 
 def _buffered(path: Path) -> io.BufferedReader:
-    return io.BufferedReader(io.FileIO(path), _BUFFER)
+    return io.BufferedReader(_opened(path), _BUFFER)
+
+
+def _opened(path: Path) -> io.FileIO:
+    return io.FileIO(path)

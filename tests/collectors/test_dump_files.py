@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import json
 import os
 import pickle
@@ -109,11 +111,20 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
     assert note["kind"] == "unreadable"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    write_pickle(tmp_path / "rank_1", payload()).chmod(0)
-    (note,) = notes(read_one(tmp_path))
-    assert (note["kind"], note["rank"]) == ("unreadable", 1)
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_or_refuse(path: Path) -> io.FileIO:
+        if path.name == "rank_1":  # not with chmod: nothing is forbidden to root
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return io.FileIO(path)
+
+    for rank in (0, 1):
+        write_pickle(tmp_path / f"rank_{rank}", payload([entry(record_id=rank)]))
+    monkeypatch.setattr("whichrank.collectors.flight_recorder_files._opened", open_or_refuse)
+    batches = read_one(tmp_path)
+    assert ranks(batches) == [0]
+    (note,) = notes(batches)
+    assert (note["kind"], note["severity"], note["rank"]) == ("unreadable", "error", 1)
+    assert "Permission denied" in note["message"]
 
 
 def test_a_file_that_goes_away_meanwhile(tmp_path: Path) -> None:
