@@ -16,7 +16,8 @@ Progress = Callable[[int, int], None]
 LOOKED_FOR = "Flight Recorder dumps (pickle or JSON, one per rank), or a store (folders <table>/rank=<n>/*.parquet)"
 WHERE_DUMPS_ARE = (
     "look where TORCH_FR_DUMP_TEMP_FILE (or TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; "
-    "the default is /tmp/nccl_trace_rank_<n> on each host. Then: whichrank diagnose FOLDER"
+    "else on each host in ~/.cache/torch/ (torch 2.8 and later) or /tmp/ (before), files *_trace_rank_<n>. "
+    "Then: whichrank diagnose FOLDER"
 )
 
 
