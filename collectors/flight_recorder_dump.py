@@ -24,7 +24,7 @@ from whichrank.tables import FLIGHT_RECORD, NOTE
 
 __all__ = ["rank_of", "read", "recognise"]
 
-BYTES_PER_WORKER = 16 << 20  # starting a process takes as long as reading about so much
+BYTES_PER_WORKER = 24 << 20  # starting a process takes as long as reading about so much
 _BYTES_PER_TASK = 8 << 20
 _MAX_FOREIGN = 20  # notes about files that are no dumps; the rest is one note with a count
 _NOT_DUMPS = {".log", ".out", ".err", ".txt", ".csv", ".py", ".sh", ".md", ".yaml", ".yml", ".toml", ".parquet"}
