@@ -15,12 +15,13 @@
 --   unclear: {doc: The ring is too short to tell whether it waits in something older.}
 WITH hypothesis AS (
   SELECT false AS ignoring
-  UNION ALL SELECT true WHERE EXISTS (FROM facts.pending WHERE may_ignore)
+  UNION ALL SELECT true WHERE EXISTS (FROM facts.pending WHERE may_ignore AND lags)
 ),
 oldest AS (
   SELECT h.ignoring, p.*
   FROM hypothesis AS h
-  JOIN facts.pending AS p ON NOT (h.ignoring AND p.may_ignore) AND NOT p.young
+  JOIN facts.pending AS p ON NOT p.young AND NOT (p.may_ignore AND (
+    h.ignoring OR NOT p.lags OR (p.next_entered AND EXISTS (FROM facts.pending AS q WHERE q.unnoticed AND NOT q.next_entered))))
   QUALIFY p.ord = min(p.ord) OVER (PARTITION BY h.ignoring, p.rank)
 )
 SELECT

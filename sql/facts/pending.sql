@@ -1,6 +1,6 @@
 -- summary: What each rank really has open, once everything that must be over by now is left out.
 -- grain: one open operation of one rank
--- reads: [facts.dump, facts.op, facts.peak, facts.position, facts.ring]
+-- reads: [facts.dump, facts.op, facts.peak, facts.position, facts.process_group, facts.ring]
 -- rules: [P3, P4, P6, P7, V6, V10]
 -- params:
 --   live_limit_s: {type: double, default: 10.0, doc: "In a running process an operation younger than this is no hang."}
@@ -13,7 +13,8 @@
 --   one_way: {doc: Rooted operation.}
 --   unnoticed: {doc: Peers finished it; this rank has not seen that.}
 --   young: {doc: "A running process entered it so lately that waiting in it is no hang."}
---   may_ignore: {doc: "The only such operation of this rank, which has entered the next one that others wait in."}
+--   may_ignore: {doc: "The only such operation of this rank, whose host went on behind it."}
+--   next_entered: {doc: The rank has entered the next call of the group that others wait in.}
 --   lags: {doc: "Others have entered more in this group than this rank."}
 WITH settled AS (  -- p2p of the same kind that finished later: the older one is over
   SELECT rank, gid, signature_id, call_id, max(ord) AS ord FROM facts.op WHERE is_p2p AND done GROUP BY ALL
@@ -57,9 +58,12 @@ every AS (
 )
 SELECT
   e.rank, e.ord, e.gid, e.seq, e.is_p2p, e.one_way, e.unnoticed, e.young,
-  e.unnoticed AND coalesce(b.missed = 1 AND NOT b.looked_at, false) AND coalesce(p.enq > e.seq OR a.seq IS NULL, true) AS may_ignore,
+  e.unnoticed AND g.reports_completion AND coalesce(b.missed = 1 AND NOT b.looked_at, false)
+    AND (coalesce(p.enq > e.seq OR a.seq IS NULL, true) OR max(e.ord) OVER (PARTITION BY e.rank) > e.ord) AS may_ignore,
+  coalesce(p.enq > e.seq OR a.seq IS NULL, true) AS next_entered,
   coalesce(a.seq > p.enq, false) AS lags
 FROM every AS e
+JOIN facts.process_group AS g ON g.gid = e.gid
 LEFT JOIN behind AS b ON b.rank = e.rank
 LEFT JOIN facts.position AS p ON p.gid = e.gid AND p.rank = e.rank
 LEFT JOIN (SELECT gid, max(seq) AS seq FROM every WHERE NOT unnoticed GROUP BY gid) AS a ON a.gid = e.gid AND a.seq > e.seq

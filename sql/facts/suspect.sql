@@ -1,6 +1,6 @@
 -- summary: "Everything that could be the verdict, under the hypothesis that explains most with least."
 -- grain: one (category, event, rank)
--- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.pending, facts.root, facts.shift]
+-- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.root, facts.shift]
 -- rules: [V5, V6, V9, L2, L8]
 -- columns:
 --   ignoring: {doc: "The hypothesis, see facts.block; the same in all rows."}
@@ -25,10 +25,8 @@ WITH found AS (
 ),
 -- lone unnoticed operations are nothing as long as something else explains the wait without them
 explained AS (
-  SELECT coalesce(bool_or(fate IN ('rooted', 'circular', 'late')
-    -- that nobody is to blame explains it only if the rank is not behind its peers
-    OR (fate <> 'nothing' AND NOT EXISTS (FROM facts.pending WHERE may_ignore AND lags))), false) AS without
-  FROM facts.fate WHERE ignoring
+  -- of a rank that is behind its peers: only a named rank, a circle or a late rank, not that nobody is to blame
+  SELECT coalesce(bool_or(fate IN ('rooted', 'circular', 'late')), false) AS without FROM facts.fate WHERE ignoring
 ),
 chosen AS (
   SELECT f.ignoring, f.event, b.gid, b.seq, f.rank, f.category

@@ -31,7 +31,7 @@ gap AS (
   UNION ALL
   SELECT 'unnoticed', p.rank, g.label || ' #' || p.seq, true
   FROM facts.pending AS p JOIN facts.process_group AS g USING (gid)
-  WHERE p.may_ignore AND (SELECT bool_or(ignoring) FROM judged)
+  WHERE p.may_ignore AND (NOT p.lags OR (SELECT bool_or(ignoring) FROM judged)) AND (SELECT something FROM found)
   UNION ALL
   SELECT 'members_inferred', NULL, g.label, EXISTS (FROM facts.fate WHERE fate = 'inferred')
   FROM facts.process_group AS g JOIN active USING (gid) WHERE NOT g.recorded
