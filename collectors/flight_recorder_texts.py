@@ -47,8 +47,10 @@ class Texts(dict[Any, int]):
         rows = [(pg_id, *_pair(pair)) for pg_id, pair, *_ in self]
         newest = dict(zip(self._places, range(len(self._places)), strict=True))
         ordered = [rows[place] for place in sorted(newest, key=newest.__getitem__)]
-        return {
-            pg_id: (name or None, desc or None) for pg_id, name, desc in ordered if pg_id is not None and pg_id >= 0
+        return {  # int: a truth value passes for a number in the columns, and must be the same one here
+            int(pg_id): (name or None, desc or None)
+            for pg_id, name, desc in ordered
+            if pg_id is not None and pg_id >= 0
         }
 
 

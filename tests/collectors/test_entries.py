@@ -139,6 +139,12 @@ def test_what_other_programs_make_of_numbers_is_understood() -> None:
     assert one(retired=1, is_p2p=0)["retired"] is True
 
 
+def test_a_truth_value_that_stands_for_a_number_is_that_number_everywhere() -> None:
+    dump = payload([entry(pg_id=True)], pg_status={})
+    assert [row["pg_id"] for row in records(dump)] == [1]
+    assert 1 in [row["pg_id"] for row in rows(convert(dump), "torch_nccl_pg_status")]
+
+
 @pytest.mark.parametrize("junk", [None, 3, "entry", [], [1]])
 def test_what_is_no_entry_leaves_a_gap_in_the_index(junk: object) -> None:
     calls = entries(2)

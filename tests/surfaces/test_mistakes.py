@@ -19,9 +19,9 @@ LOOKED_FOR = """\
   looked for  Flight Recorder dumps (pickle or JSON, one per rank), or a store
               (folders <table>/rank=<n>/*.parquet)
   next        look where TORCH_FR_DUMP_TEMP_FILE (or
-              TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; the default is
-              /tmp/nccl_trace_rank_<n> on each host. Then: whichrank diagnose
-              FOLDER
+              TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; else on each host in
+              ~/.cache/torch/ (torch 2.8 and later) or /tmp/ (before), files
+              *_trace_rank_<n>. Then: whichrank diagnose FOLDER
 """
 
 
