@@ -124,7 +124,7 @@ def _write_parquet(table: Table, rows: pa.Table, file: IO[bytes]) -> None:
         compression=_COMPRESSION,
         use_dictionary=[name for name in rows.schema.names if name not in counts],
         column_encoding=dict.fromkeys(counts, "DELTA_BINARY_PACKED"),
-        store_schema=False,  # the docs of the columns are in tables.py; here they would be a third of the file
+        store_schema=False,  # the docs of the columns are in whichrank.tables; here they would be a third of the file
     )
 
 

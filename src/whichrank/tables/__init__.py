@@ -1,0 +1,36 @@
+"""The tables: one module for each kind of evidence, one spec for each table.
+
+A new table: its spec into a module here, its name into `TABLES`, and `python -m tools.docs`.
+"""
+
+from __future__ import annotations
+
+from whichrank.tables.collection import NOTE
+from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
+from whichrank.tables.spec import Column, Table, arrow_schema, comments, view_ddl
+
+TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NOTE)
+
+__all__ = [
+    "DUMP",
+    "FLIGHT_RECORD",
+    "LOOKUPS",
+    "NOTE",
+    "PG_STATUS",
+    "RANKS",
+    "SIGNATURE",
+    "STACK",
+    "TABLES",
+    "Column",
+    "Table",
+    "arrow_schema",
+    "by_name",
+    "comments",
+    "view_ddl",
+]
+
+
+def by_name(name: str) -> Table | None:
+    """The table of that name, with or without its schema (`torch_nccl_stack`, `python.torch_nccl_stack`)."""
+    bare = name.removeprefix("global.")
+    return next((t for t in TABLES if bare in (t.name, t.full_name)), None)
