@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from whichrank.engine.manifest import Pack
-from whichrank.engine.query import Library, Query, parameters_used
+from whichrank.engine.parameter import Value
+from whichrank.engine.query import EVERY_TABLE, Library, parameters_used
 from whichrank.engine.runner import Runner
 from whichrank.store.evidence import Evidence
 
@@ -26,8 +27,9 @@ def _empty() -> Evidence:
     return evidence
 
 
-def _describe(query: Query, use_global: bool = True) -> dict[str, str]:
-    result = _empty().connection.execute(f"DESCRIBE {query.render(use_global)}", query.values({}))
+def _describe(sql: str, values: dict[str, Value]) -> dict[str, str]:
+    used = set(parameters_used(sql))
+    result = _empty().connection.execute(f"DESCRIBE {sql}", {n: v for n, v in values.items() if n in used})
     return {row[0]: row[1] for row in result.fetchall()}
 
 
@@ -35,7 +37,14 @@ def _describe(query: Query, use_global: bool = True) -> dict[str, str]:
 @pytest.mark.parametrize("use_global", [True, False], ids=["global", "local"])
 def test_columns(id: str, use_global: bool) -> None:
     query = LIBRARY.get(id)
-    assert list(query.columns) == list(_describe(query, use_global))
+    assert list(query.columns) == list(_describe(query.render(use_global), query.values({})))
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_columns_are_the_same_without_the_optional_reads(id: str) -> None:
+    query = LIBRARY.get(id)
+    values = query.values({})
+    assert _describe(query.render(True, frozenset()), values) == _describe(query.render(True), values)
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -73,12 +82,12 @@ def _tables_in(node: object) -> Iterator[str]:
 @pytest.mark.parametrize("id", IDS)
 def test_reads(id: str) -> None:
     query = LIBRARY.get(id)
-    rows = (
-        _empty().connection.execute("SELECT json_serialize_sql($sql::VARCHAR)", {"sql": query.render(True)}).fetchall()
-    )
-    tree = json.loads(rows[0][0])
-    assert not tree["error"], tree
-    assert set(_tables_in(tree)) == set(query.reads)
+    for has in (EVERY_TABLE, frozenset[str]()):
+        sql = query.render(True, has)
+        rows = _empty().connection.execute("SELECT json_serialize_sql($sql::VARCHAR)", {"sql": sql}).fetchall()
+        tree = json.loads(rows[0][0])
+        assert not tree["error"], tree
+        assert set(_tables_in(tree)) == set(query.reads_given(has))
 
 
 @pytest.mark.parametrize("id", [id for id in IDS if id.startswith("checks.")])

@@ -110,6 +110,24 @@ def test_facts_in_the_order_they_can_be_made(tmp_path: Path) -> None:
     assert library.ids() == ["facts.a", "facts.b", "facts.c", "facts.unused", "checks.k"]
 
 
+def test_an_optional_read_is_left_out_without_rows(tmp_path: Path) -> None:
+    body = "SELECT 1 AS a{% if 'nccl.u' in has %} UNION ALL FROM facts.b{% endif %}"
+    files = {
+        "facts/a.sql": _fact("python.t"),
+        "facts/b.sql": _fact("facts.a"),
+        "checks/k.sql": f"-- summary: x\n-- reads: [python.w]\n-- optional: {{facts.b: [nccl.u, nccl.v]}}\n{body}",
+    }
+    library = _library(tmp_path, files)
+    query = library.get("checks.k")
+    assert query.reads == ("python.w", "facts.b")
+    assert query.render(True, {"python.w"}) == "SELECT 1 AS a"
+    assert query.render(True, {"nccl.u"}).endswith("facts.b")
+    assert library.facts_for(["checks.k"], {"python.w"}) == []
+    assert library.tables_for(["checks.k"], {"python.w"}) == ["python.w"]
+    assert [fact.id for fact in library.facts_for(["checks.k"], {"nccl.v"})] == ["facts.a", "facts.b"]
+    assert library.tables_for(["checks.k"], {"nccl.v"}) == ["python.t", "python.w"]
+
+
 def test_circles_and_missing_facts_are_named(tmp_path: Path) -> None:
     library = _library(
         tmp_path, {"facts/a.sql": _fact("facts.b"), "facts/b.sql": _fact("facts.a"), "facts/c.sql": _fact("facts.d")}

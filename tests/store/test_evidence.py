@@ -44,6 +44,20 @@ def test_every_table_has_both_views_even_when_nothing_was_read() -> None:
                 assert result.fetchall() == []
 
 
+def test_lazy_views_come_when_they_are_asked_for() -> None:
+    with Evidence(batches({0: 3}), lazy=True) as evidence:
+        assert evidence.present == {
+            f"python.torch_nccl_{name}" for name in ("dump", "flight_record", "signature", "stack")
+        }
+        assert not _all(evidence, "SELECT * FROM duckdb_views() WHERE NOT internal")
+        assert evidence.count("python.torch_nccl_flight_record") == 3
+        evidence.load(["python.torch_nccl_flight_record"])
+        views = _all(evidence, "SELECT DISTINCT view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL")
+        assert views == [("torch_nccl_flight_record",), ("torch_nccl_signature",), ("torch_nccl_stack",)]
+        evidence.show()
+        assert _all(evidence, "FROM global.python.collection_note") == []
+
+
 def test_dumps_are_views_over_rows_in_memory() -> None:
     with Evidence(batches({0: 3, 1: 2})) as evidence:
         assert _all(evidence, COUNT.format("global.python")) == [(5, 2, 5, 5)]

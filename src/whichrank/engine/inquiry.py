@@ -31,6 +31,7 @@ def guard_for(
     def named(*names: str) -> bool:
         return words is None or words.issuperset(names)
 
+    evidence.show()
     wanted = [id for id in pack.library.ids() if named(*id.split("."))]
     made = [*pack.library.facts_for(wanted), *(pack.library.get(id) for id in wanted)]
     values = _values(made, parameters or {})

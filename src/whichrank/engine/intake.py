@@ -61,9 +61,10 @@ def batches(sources: Sources, on_progress: Progress | None = None) -> Iterator[B
 def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None, comments: bool = False) -> Evidence:
     """Read and open the paths. Raises NoEvidence when there is nothing in them that can be diagnosed."""
     sources = discover(paths)
-    evidence = Evidence(batches(sources, on_progress), stores=sources.stores, comments=comments)
+    evidence = Evidence(batches(sources, on_progress), stores=sources.stores, comments=comments, lazy=True)
     evidence.load([DUMP.full_name])
     if not evidence.count(DUMP.full_name):
+        evidence.show([NOTE.full_name])
         notes = evidence.connection.table(f"global.{NOTE.full_name}").project("message").limit(3).fetchall()
         evidence.close()
         raise _nothing_read(paths, [row[0] for row in notes])

@@ -7,15 +7,20 @@
     -- columns:
     --   rank: {doc: Global rank.}
     -- columns_like: facts.finding          (optional: those columns first)
-    SELECT rank FROM {{ python }}.torch_nccl_ranks ...
+    -- optional: {facts.log_suspect: python.torch_nccl_watchdog_log}
+    SELECT rank FROM {{ python }}.torch_nccl_ranks
+    {% if "python.torch_nccl_watchdog_log" in has %} UNION ALL SELECT rank FROM facts.log_suspect {% endif %}
 
-Facts (`facts.entry`) become tables, in the order of their `reads`; checks and statements are only read.
+Facts (`facts.entry`) become tables, in the order of their `reads`; checks and statements are only read. `optional` is a
+read that is worth its time only where a table (one of several) has rows: without them the block is left out, and the
+fact is not made.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -24,13 +29,15 @@ from typing import TYPE_CHECKING, Any
 
 from whichrank.engine.parameter import TYPES, Parameter, Value, literal
 from whichrank.errors import BrokenPack
+from whichrank.tables import TABLES
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 KINDS = ("facts", "checks", "statements")
 SCHEMAS = ("python", "nccl", "gpu", "cpu", "cluster", "process")
-HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "columns_like", "rules", "doc"})
+HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "columns_like", "optional", "rules", "doc"})
+EVERY_TABLE = frozenset(table.full_name for table in TABLES)  # `has`, where nothing is to be left out
 # Text, quoted names and comments come first, so that a `$name` inside them is left alone.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$(?P<name>[A-Za-z_]\w*)""", re.VERBOSE | re.DOTALL
@@ -39,7 +46,11 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One .sql file. `kind` is its folder (facts, checks, statements); `columns` maps name to {unit?, doc}."""
+    """One .sql file.
+
+    kind: its folder (facts, checks, statements). columns: name -> {unit?, doc}. reads: all it may read; optional: those
+    of them that are left out unless one of these tables has rows.
+    """
 
     kind: str
     name: str
@@ -47,6 +58,7 @@ class Query:
     summary: str
     grain: str
     reads: tuple[str, ...]
+    optional: dict[str, tuple[str, ...]]
     params: dict[str, Parameter]
     columns: dict[str, dict[str, str]]
     rules: tuple[str, ...]
@@ -57,15 +69,22 @@ class Query:
         """`facts.entry`, `checks.rank_not_joined`: the name other headers read it by."""
         return f"{self.kind}.{self.name}"
 
-    def render(self, use_global: bool) -> str:
-        """The statement with its structure chosen: `{{ python }}` is every host, or this one. Values stay `$name`."""
+    def reads_given(self, has: AbstractSet[str]) -> list[str]:
+        """What it reads when only these tables have rows."""
+        return [read for read in self.reads if read not in self.optional or not has.isdisjoint(self.optional[read])]
+
+    def render(self, use_global: bool, has: AbstractSet[str] = EVERY_TABLE) -> str:
+        """The statement with its structure chosen: `{{ python }}` is every host, or this one. Values stay `$name`.
+
+        has: the tables that have rows (`python.backtrace`).
+        """
         if "{" not in self.body:
             return self.body
         from jinja2 import TemplateError
 
         names: dict[str, Any] = {schema: f"global.{schema}" if use_global else schema for schema in SCHEMAS}
         try:
-            return _sql_templates().from_string(self.body).render(names, use_global=use_global)
+            return _sql_templates().from_string(self.body).render(names, use_global=use_global, has=has)
         except TemplateError as error:
             raise BrokenPack(f"{self.path}: the template does not render: {error}") from None
 
@@ -76,12 +95,12 @@ class Query:
         """
         return {name: given.get(name, p.default) for name, p in self.params.items() if name != "use_global"}
 
-    def statement(self, use_global: bool, as_table: bool = False) -> str:
+    def statement(self, use_global: bool, has: AbstractSet[str] = EVERY_TABLE, as_table: bool = False) -> str:
         """What DuckDB runs: a fact becomes a table (anything else as well, if asked to), the rest stays a SELECT."""
-        select = self.render(use_global)
+        select = self.render(use_global, has)
         return f"CREATE OR REPLACE TABLE {self.id} AS\n{select}" if as_table or self.kind == "facts" else select
 
-    def printable(self, use_global: bool, given: Mapping[str, Value]) -> str:
+    def printable(self, use_global: bool, given: Mapping[str, Value], has: AbstractSet[str] = EVERY_TABLE) -> str:
         """The statement as any DuckDB client can run it: values in place of `$name`, a semicolon at the end."""
         values = self.values(given)
 
@@ -89,7 +108,7 @@ class Query:
             name = match["name"]
             return f"{literal(values[name])}::{self.params[name].sql_type}" if name in values else match[0]
 
-        return f"-- {self.id}: {self.summary}\n{_TOKEN.sub(replace, self.statement(use_global))};"
+        return f"-- {self.id}: {self.summary}\n{_TOKEN.sub(replace, self.statement(use_global, has))};"
 
 
 class Library:
@@ -113,7 +132,7 @@ class Library:
         """The ids of all files, by kind, then name."""
         return [f"{kind}.{path.stem}" for kind in KINDS for path in sorted((self.root / kind).glob("*.sql"))]
 
-    def facts_for(self, ids: Iterable[str]) -> list[Query]:
+    def facts_for(self, ids: Iterable[str], has: AbstractSet[str] = EVERY_TABLE) -> list[Query]:
         """The facts that these queries read, directly or not, in an order in which they can be made."""
         graph: dict[str, list[str]] = {}
         todo = list(ids)
@@ -121,7 +140,7 @@ class Library:
             node = todo.pop()
             if node in graph:
                 continue
-            graph[node] = [read for read in self.get(node).reads if read.startswith("facts.")]
+            graph[node] = [read for read in self.get(node).reads_given(has) if read.startswith("facts.")]
             todo.extend(graph[node])
         try:
             order = list(TopologicalSorter(graph).static_order())
@@ -129,11 +148,11 @@ class Library:
             raise BrokenPack(f"facts read each other in a circle: {' -> '.join(error.args[1])}") from None
         return [self.get(node) for node in order if node.startswith("facts.")]
 
-    def tables_for(self, ids: Iterable[str]) -> list[str]:
+    def tables_for(self, ids: Iterable[str], has: AbstractSet[str] = EVERY_TABLE) -> list[str]:
         """The tables of evidence (`python.torch_nccl_dump`) that these queries read, directly or not."""
         direct = [self.get(node) for node in ids]
-        queries = [*self.facts_for(query.id for query in direct), *direct]
-        return sorted({read for query in queries for read in query.reads if not read.startswith("facts.")})
+        queries = [*self.facts_for((query.id for query in direct), has), *direct]
+        return sorted({read for query in queries for read in query.reads_given(has) if not read.startswith("facts.")})
 
 
 def load(path: Path) -> Query:
@@ -142,6 +161,7 @@ def load(path: Path) -> Query:
     lines = text.splitlines()
     count = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
     header = _header(path, "\n".join(line[2:].removeprefix(" ") for line in lines[:count]))
+    optional = {str(read): _tables(tables) for read, tables in (header.get("optional") or {}).items()}
     params = {name: _parameter(path, name, spec) for name, spec in (header.get("params") or {}).items()}
     body = "\n".join(lines[count:]).strip().removesuffix(";").rstrip()
     if not body:
@@ -152,7 +172,8 @@ def load(path: Path) -> Query:
         path=path,
         summary=str(header["summary"]).strip(),
         grain=str(header.get("grain", "")).strip(),
-        reads=tuple(header.get("reads") or ()),
+        reads=(*(header.get("reads") or ()), *optional),
+        optional=optional,
         params=params,
         columns=_inherited(path, header.get("columns_like")) | dict(header.get("columns") or {}),
         rules=tuple(str(rule) for rule in header.get("rules") or ()),
@@ -179,6 +200,10 @@ def _inherited(path: Path, like: object) -> dict[str, dict[str, str]]:
     if not source.is_file():
         raise BrokenPack(f"{path}: columns_like: there is no query {like}", looked_for=str(source))
     return load(source).columns
+
+
+def _tables(given: object) -> tuple[str, ...]:
+    return tuple(map(str, given)) if isinstance(given, list) else (str(given),)
 
 
 def _parameter(path: Path, name: str, spec: object) -> Parameter:

@@ -88,8 +88,9 @@ class Runner:
     def make_facts(self, ids: Iterable[str], values: Values) -> None:
         """Make the facts these queries read, unless they stand already for the same values."""
         ids = list(ids)
-        self.evidence.load(self.pack.library.tables_for(ids), entries=False)
-        for fact in self.pack.library.facts_for(ids):
+        has = self.evidence.present
+        self.evidence.load(self.pack.library.tables_for(ids, has), entries=False)
+        for fact in self.pack.library.facts_for(ids, has):
             recipe = (
                 values.get("use_global", True),
                 tuple(fact.values(values).items()),
@@ -115,7 +116,8 @@ class Runner:
         import duckdb
 
         use_global = bool(values.get("use_global", True))
-        sql = query.statement(use_global, as_table)
+        has = self.evidence.present
+        sql = query.statement(use_global, has, as_table)
         bound = query.values(values)
         used = set(parameters_used(sql))  # DuckDB refuses a value that the chosen structure does not use
         started = perf_counter()
@@ -129,7 +131,7 @@ class Runner:
         count = rows[0]["Count"] if as_table or query.kind == "facts" else len(rows)
         shown = {n: values.get(n, p.default) for n, p in query.params.items()}
         self._ran.append(
-            Ran(query.id, query.summary, shown, count, seconds, partial(query.printable, use_global, values))
+            Ran(query.id, query.summary, shown, count, seconds, partial(query.printable, use_global, values, has))
         )
         return rows
 
@@ -147,7 +149,7 @@ class Runner:
         comment = [f"-- whichrank diagnose {path} --skill {skill.id}"]
         if self.evidence.holds_dumps:
             comment.append(f"-- The rows came from dumps. First: whichrank collect {path} --into STORE")
-        ddl = self.evidence.prelude(self.pack.library.tables_for(skill.query_ids()))
+        ddl = self.evidence.prelude(self.pack.library.tables_for(skill.query_ids(), self.evidence.present))
         return "\n".join([*comment, *(f"{statement};" for statement in ddl)])
 
     def _cannot(self, skill: Skill, lacking: list[str]) -> Diagnosis:

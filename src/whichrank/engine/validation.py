@@ -65,6 +65,9 @@ def _query(pack: Pack, query: Query) -> Iterator[str]:
         known = read in pack.library.ids() if read.startswith("facts.") else by_name(read) is not None
         if not known:
             yield f"{query.path}: reads: there is no {read}"
+    for table in {table for tables in query.optional.values() for table in tables}:
+        if by_name(table) is None:
+            yield f"{query.path}: optional: there is no table {table}"
     used = set(parameters_used(query.body))
     for name in used ^ (set(query.params) - {"use_global"}):
         yield f"{query.path}: params: ${name} is {'used and not declared' if name in used else 'declared and not used'}"

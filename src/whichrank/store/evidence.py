@@ -14,6 +14,7 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ class Evidence:
     stores:  folders of shards, or global.duckdb files.
     host:    whose rows `python.*` shows; this machine's name by default.
     comments: COMMENT ON for every view and column (an agent reads them; a diagnosis does without).
+    lazy:     make views of a table only when `show`, `load` or `count` name it; each costs milliseconds.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Evidence:
         stores: Sequence[Path] = (),
         host: str | None = None,
         comments: bool = False,
+        lazy: bool = False,
     ) -> None:
         import duckdb
 
@@ -70,13 +73,17 @@ class Evidence:
         self._seen: dict[str, set[int]] = {table.name: set() for table in LOOKUPS.values()}
         self._in_memory: set[str] = set()
         self._loaded: set[str] = set()
+        self._shown: set[str] = set()
+        self._comments = comments
         try:
-            self._open(batches, comments)
+            self._open(batches)
+            if not lazy:
+                self.show()
         except BaseException:
             self.connection.close()
             raise
 
-    def _open(self, batches: Iterable[Batch], comments: bool) -> None:
+    def _open(self, batches: Iterable[Batch]) -> None:
         run = self.connection.execute
         for statement in (*_SETTINGS, *schemas()):
             run(statement)
@@ -84,11 +91,6 @@ class Evidence:
         run("SET preserve_insertion_order = false")  # twice as fast, and no table has an order
         self._insert(batches)
         run("RESET preserve_insertion_order")
-        for table in TABLES:
-            if table.name not in self._in_memory or self.stores:
-                run(shard_view(table, self._sources(table)))
-        for statement in self.views(comments=comments):
-            run(statement)
 
     # ---- rows of dumps -------------------------------------------------------------------------------------------
     def _insert(self, batches: Iterable[Batch]) -> None:
@@ -175,6 +177,17 @@ class Evidence:
         return {row[0] for row in names.project("table_name").fetchall()}
 
     # ---- what stands above the shards ----------------------------------------------------------------------------
+    def show(self, names: Iterable[str] | None = None) -> None:
+        """Make the views of these tables, and of the lookups they need; of all for None."""
+        wanted = _with_lookups(TABLES if names is None else [t for name in names if (t := by_name(name))])
+        new = [table for table in wanted if table.name not in self._shown]
+        self._shown |= {table.name for table in new}
+        for table in new:
+            if table.name not in self._in_memory or self.stores:
+                self.connection.execute(shard_view(table, self._sources(table)))
+        for statement in self.views(new, comments=self._comments):
+            self.connection.execute(statement)
+
     def views(self, tables: Iterable[Table] = TABLES, *, comments: bool = False) -> Iterator[str]:
         """DDL of `global.python.*` and `python.*` over `global.shard.*`, for these tables."""
         lookups = {via: f"global.shard.{table.name}" for via, table in LOOKUPS.items()}
@@ -191,23 +204,27 @@ class Evidence:
 
         placeholder: the folder to name where the rows came from dumps and lie in no store.
         """
-        wanted = {table.name: table for name in names if (table := by_name(name))}
-        for table in list(wanted.values()):
-            wanted |= {LOOKUPS[via].name: LOOKUPS[via] for via in table.lookups}
+        wanted = _with_lookups(table for name in names if (table := by_name(name)))
         attach = [f"ATTACH {quote(str(path))} AS {name} (READ_ONLY)" for name, path in self._compacted()]
-        shards = [shard_view(table, self._sources(table, placeholder)) for table in wanted.values()]
-        return [*schemas(), *attach, *shards, *self.views(wanted.values())]
+        shards = [shard_view(table, self._sources(table, placeholder)) for table in wanted]
+        return [*schemas(), *attach, *shards, *self.views(wanted)]
 
     @property
     def holds_dumps(self) -> bool:
         """Whether rows were read from dumps, which lie in no store."""
         return bool(self._in_memory)
 
+    @cached_property
+    def present(self) -> frozenset[str]:
+        """The tables for which there are rows, or at least shards: `python.torch_nccl_dump`."""
+        return frozenset(table.full_name for table in TABLES if self._sources(table, "STORE"))
+
     def count(self, name: str) -> int:
         """Rows of `global.<name>` (`python.torch_nccl_dump`); 0 for a table that does not exist."""
         table = by_name(name)
         if table is None:
             return 0
+        self.show([table.name])
         return self._rows(f"global.shard.{table.name}")
 
     def load(self, names: Iterable[str], *, entries: bool = True) -> None:
@@ -215,8 +232,8 @@ class Evidence:
 
         entries: also the Flight Recorder entries, which are more than all the rest together.
         """
-        wanted = dict.fromkeys(table for name in names if (table := by_name(name)))
-        wanted |= dict.fromkeys(LOOKUPS[via] for table in tuple(wanted) for via in table.lookups)
+        wanted = _with_lookups(table for name in names if (table := by_name(name)))
+        self.show(table.name for table in wanted)
         for table in wanted:
             if not self.stores or table.name in self._loaded or (table is FLIGHT_RECORD and not entries):
                 continue
@@ -235,3 +252,9 @@ class Evidence:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _with_lookups(tables: Iterable[Table]) -> list[Table]:
+    """The tables, each once, the lookups they need first."""
+    wanted = list(tables)
+    return list(dict.fromkeys([*(LOOKUPS[via] for table in wanted for via in table.lookups), *wanted]))
