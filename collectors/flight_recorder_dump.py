@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,18 +37,20 @@ Progress = Callable[[int, int], None]
 def read(
     paths: Iterable[Path],
     *,
+    apart_from: Container[Path] = (),
     snapshot_id: str | None = None,
     workers: int | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Batch]:
     """Batches of the dumps at the paths and below, by rank; the last one, if any, has rank None and only notes.
 
+    apart_from:   files in folders that somebody else reads.
     snapshot_id:  default: time and hash of the content, so that reading the same dumps twice gives the same id.
     workers:      processes; default: as many as pay off. The batches do not depend on it.
     on_progress:  called with (dumps done, dumps in all).
     """
     notes: Notes = []
-    found = find([Path(path) for path in paths], notes)
+    found = find([Path(path) for path in paths], notes, apart_from)
     snapshot = snapshot_id or _snapshot_id(found)
     groups = _by_rank(found, notes)
     total = sum(len(files) for _, files in groups)

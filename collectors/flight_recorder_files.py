@@ -14,7 +14,7 @@ import re
 import stat
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -103,7 +103,7 @@ def shown(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def find(paths: Iterable[Path], notes: list[dict[str, Any]]) -> list[Found]:
+def find(paths: Iterable[Path], notes: list[dict[str, Any]], apart_from: Container[Path] = ()) -> list[Found]:
     """Files at the paths and below, each once, in no particular order. What cannot be read becomes a note."""
 
     def look(path: Path) -> Found | OSError:
@@ -112,7 +112,7 @@ def find(paths: Iterable[Path], notes: list[dict[str, Any]]) -> list[Found]:
         except OSError as error:
             return error
 
-    files = list(_walk(paths, notes))
+    files = [path for path in _walk(paths, notes) if path not in apart_from]
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # reading and hashing release the GIL
         found = list(pool.map(look, files, chunksize=16))
     for path, result in zip(files, found, strict=True):

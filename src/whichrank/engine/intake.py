@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from whichrank.batch import Batch
+from whichrank.engine.witnesses import WITNESSES, Progress, Witness, claimed
 from whichrank.errors import NoEvidence, UsageError
 from whichrank.store.evidence import COMPACTED, Evidence
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, by_name
 
-Progress = Callable[[int, int], None]
-LOOKED_FOR = "Flight Recorder dumps (pickle or JSON, one per rank), or a store (folders <table>/rank=<n>/*.parquet)"
+LOOKED_FOR = ", ".join(
+    (
+        "Flight Recorder dumps (pickle or JSON, one per rank)",
+        *(witness.what for witness in WITNESSES),
+        "or a store (folders <table>/rank=<n>/*.parquet)",
+    )
+)
+EVIDENCE = (DUMP.full_name, *(table for witness in WITNESSES for table in witness.tables))
 WHERE_DUMPS_ARE = (
     "look where TORCH_FR_DUMP_TEMP_FILE (or TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; "
     "else on each host in ~/.cache/torch/ (torch 2.8 and later) or /tmp/ (before), files *_trace_rank_<n>. "
@@ -23,14 +31,19 @@ WHERE_DUMPS_ARE = (
 
 @dataclass(slots=True)
 class Sources:
-    """What the paths are. stores: folders of shards or global.duckdb files; dumps: files and folders of dumps."""
+    """What the paths are.
+
+    stores: folders of shards or global.duckdb files; dumps: files and folders of dumps; others: files at these paths or
+    in these folders that another collector reads.
+    """
 
     stores: list[Path] = field(default_factory=list)
     dumps: list[Path] = field(default_factory=list)
+    others: dict[Witness, list[Path]] = field(default_factory=dict)
 
 
 def discover(paths: Sequence[Path]) -> Sources:
-    """Sort paths by kind, without reading them. Raises NoEvidence for a path that is missing or an empty folder."""
+    """Sort paths by kind, by the first bytes of files. Raises NoEvidence where a path is missing or an empty folder."""
     if not paths:
         raise NoEvidence("no path was given", looked_for=LOOKED_FOR, next="whichrank diagnose ./dumps")
     sources = Sources()
@@ -40,6 +53,7 @@ def discover(paths: Sequence[Path]) -> Sources:
         (sources.stores if is_store(path) else sources.dumps).append(path)
         if path.is_dir() and not any(path.iterdir()):
             raise NoEvidence(f"{path} is empty", looked_for=LOOKED_FOR, next=WHERE_DUMPS_ARE)
+    sources.others = claimed(sources.dumps)
     return sources
 
 
@@ -51,19 +65,22 @@ def is_store(path: Path) -> bool:
 
 
 def batches(sources: Sources, on_progress: Progress | None = None) -> Iterator[Batch]:
-    """The rows of all dumps, read by the collectors."""
-    if sources.dumps:
+    """The rows of all files, read by the collectors."""
+    others = {path for paths in sources.others.values() for path in paths}
+    if dumps := [path for path in sources.dumps if path not in others]:
         from whichrank.collectors.flight_recorder_dump import read
 
-        yield from read(sources.dumps, on_progress=on_progress)
+        yield from read(dumps, apart_from=others, on_progress=on_progress)
+    for witness, paths in sources.others.items():
+        yield from witness.collector().read(paths, on_progress=on_progress)
 
 
 def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None, comments: bool = False) -> Evidence:
     """Read and open the paths. Raises NoEvidence when there is nothing in them that can be diagnosed."""
     sources = discover(paths)
     evidence = Evidence(batches(sources, on_progress), stores=sources.stores, comments=comments, lazy=True)
-    evidence.load([DUMP.full_name])
-    if not evidence.count(DUMP.full_name):
+    evidence.load(EVIDENCE[:1])
+    if not any(evidence.count(table) for table in EVIDENCE if table in evidence.present):
         evidence.show([NOTE.full_name])
         notes = evidence.connection.table(f"global.{NOTE.full_name}").project("message").limit(3).fetchall()
         evidence.close()
@@ -72,10 +89,11 @@ def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None,
 
 
 def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = None) -> dict[str, Any]:
-    """Write the dumps at the paths into a store.
+    """Write what is at the paths into a store.
 
-    Returns ranks (list), records (count), kept (raw files that could not be converted), notes (messages). Raises
-    NoEvidence when nothing could be read, UsageError when a path is a store itself, StoreNotWritten.
+    Returns ranks (list), records (count), rows (table -> count, of what is no dump), kept (raw files that could not be
+    converted), notes (messages). Raises NoEvidence when nothing could be read, UsageError when a path is a store
+    itself, StoreNotWritten.
     """
     from whichrank.store.shards import write
 
@@ -84,8 +102,10 @@ def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = N
         raise UsageError(f"{sources.stores[0]} is a store already", next=f"whichrank diagnose {sources.stores[0]}")
     ranks: set[int] = set()
     records = 0
+    rows: Counter[str] = Counter()
     messages: list[str] = []
     kept: set[str] = set()
+    others = [table for name in EVIDENCE[1:] if (table := by_name(name))]
     for batch in batches(sources, on_progress):
         write(store, batch)
         notes = batch.tables[NOTE.name].to_pylist() if NOTE.name in batch.tables else []
@@ -93,9 +113,10 @@ def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = N
         messages += [note["message"] for note in notes]
         records += batch.tables[FLIGHT_RECORD.name].num_rows if FLIGHT_RECORD.name in batch.tables else 0
         ranks |= {batch.rank} if batch.rank is not None and DUMP.name in batch.tables else set()
-    if not ranks:
+        rows.update({t.full_name: batch.tables[t.name].num_rows for t in others if t.name in batch.tables})
+    if not ranks and not rows.total():
         raise _nothing_read(paths, messages)
-    return {"ranks": sorted(ranks), "records": records, "kept": sorted(kept), "notes": messages}
+    return {"ranks": sorted(ranks), "records": records, "rows": dict(rows), "kept": sorted(kept), "notes": messages}
 
 
 def _keep(store: Path, snapshot_id: str, notes: Sequence[Mapping[str, Any]]) -> set[str]:

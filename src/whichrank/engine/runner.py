@@ -15,6 +15,7 @@ from whichrank.engine.manifest import Pack, Skill
 from whichrank.engine.parameter import Value
 from whichrank.engine.query import Query, parameters_used
 from whichrank.engine.speech import Speaker
+from whichrank.engine.witnesses import Progress
 from whichrank.errors import BrokenPack, QueryFailed
 from whichrank.store.evidence import Evidence
 
@@ -27,7 +28,7 @@ def diagnose(
     parameters: Mapping[str, Any] | None = None,
     *,
     pack: Pack | None = None,
-    on_progress: intake.Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> Diagnosis:
     """Read the paths and run one skill on them.
 

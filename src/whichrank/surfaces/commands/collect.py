@@ -28,7 +28,9 @@ def command(paths: tuple[Path, ...], store: Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(done, indent=2))
     else:
-        click.echo(f"{len(done['ranks'])} ranks, {done['records']:,} records -> {store}")
+        found = [f"{len(done['ranks'])} ranks, {done['records']:,} records"] if done["ranks"] else []
+        found += [f"{count:,} rows of {table}" for table, count in done["rows"].items()]
+        click.echo(f"{', '.join(found)} -> {store}")
         for message in done["notes"]:
             click.echo(f"  {message}")
         if done["kept"]:
