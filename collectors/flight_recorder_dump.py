@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from whichrank.batch import Batch, note, rows_to_arrow
 from whichrank.collectors import flight_recorder_pool as pool
@@ -188,7 +187,8 @@ def _read_rank(snapshot: str, rank: int, paths: Sequence[Path]) -> list[Batch]:
         name = shown(path)
         try:
             batch = to_batch(load(path), Origin(snapshot, rank, "file", name, path.stat().st_size))
-            dumps.append((_newest_ns(batch), path.stat().st_size, name, batch))
+            newest = _newest_ns(batch) if len(paths) > 1 else -1
+            dumps.append((newest, path.stat().st_size, name, batch))
         except LoadError as error:
             notes.append(note(error.kind, f"{name}: {error}", severity=error.severity, source=name, rank=rank))
         except NotFlightRecorderError:
@@ -212,8 +212,8 @@ def _read_rank(snapshot: str, rank: int, paths: Sequence[Path]) -> list[Batch]:
 
 def _newest_ns(batch: Batch) -> int:
     records = batch.tables.get(FLIGHT_RECORD.name)
-    newest = pc.max(records["time_created_ns"]).as_py() if records is not None else None
-    return -1 if newest is None else int(newest)
+    times = records["time_created_ns"].to_pylist() if records is not None else []
+    return max((time for time in times if time is not None), default=-1)
 
 
 def _notes_table(snapshot: str, notes: Notes) -> pa.Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from types import NoneType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from whichrank.collectors.flight_recorder_calls import Calls
 from whichrank.collectors.flight_recorder_mending import WRONG, Mender
@@ -33,6 +33,10 @@ NUMBERS = ("record_id", "pg_id", "collective_seq_id", "p2p_seq_id", "op_id", "ti
 TRUTHS = ("retired", "is_p2p")
 CALL = ("frames", "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 KEYS = (*CALL, "process_group", *NUMBERS, *TEXTS, *TRUTHS)
+_SIGN_BYTE = 7 if sys.byteorder == "little" else 0  # of eight
+_NOT_NEGATIVE = bytes(byte < 128 for byte in range(256))  # translation tables: sign byte, or truth value, -> 0 or 1
+_KNOWN = bytes(byte < 2 for byte in range(256))
+_TRUE = bytes(byte == 1 for byte in range(256))
 _P2P = re.compile(r"(?:^|:)(?:send|recv)(?: |$)")
 
 
@@ -165,24 +169,34 @@ def _packed_truths(values: Sequence[Any]) -> bytes:
 
 def _number_columns(parts: Sequence[Sequence[bytes]], count: int) -> dict[str, pa.Array]:
     """BIGINT columns, NULL for what is negative: PyTorch writes -1 where it does not know. They share two buffers."""
-    data = pa.py_buffer(b"".join(chain.from_iterable(parts)))
-    numbers = pa.Array.from_buffers(pa.int64(), count * len(parts), [None, data])
-    # A scalar of the same type: for a Python number Arrow would look for a common type, for 30 times as long.
-    known = pc.greater_equal(numbers, pa.scalar(0, pa.int64())).buffers()[1]
+    data = b"".join(chain.from_iterable(parts))
+    numbers = pa.py_buffer(data)
+    known = _bits(data[_SIGN_BYTE::8].translate(_NOT_NEGATIVE))
     return {
-        key: pa.Array.from_buffers(pa.int64(), count, [known, data], offset=place * count)
+        key: pa.Array.from_buffers(pa.int64(), count, [known, numbers], offset=place * count)
         for place, key in enumerate(NUMBERS)
     }
 
 
 def _truth_columns(parts: Sequence[Sequence[bytes]], count: int) -> dict[str, pa.Array]:
-    data = pa.py_buffer(b"".join(chain.from_iterable(parts)))
-    numbers = pa.Array.from_buffers(pa.uint8(), count * len(parts), [None, data])
-    known, true = pc.less(numbers, pa.scalar(2, pa.uint8())).buffers()[1], numbers.cast(pa.bool_()).buffers()[1]
+    data = b"".join(chain.from_iterable(parts))
+    known, true = _bits(data.translate(_KNOWN)), _bits(data.translate(_TRUE))
     return {
         key: pa.Array.from_buffers(pa.bool_(), count, [known, true], offset=place * count)
         for place, key in enumerate(TRUTHS)
     }
+
+
+def _bits(truths: bytes) -> pa.Buffer:
+    """A byte each, 0 or 1 -> a bit each, as Arrow wants them.
+
+    Eight numbers, each of every eighth byte, are laid over each other. Arrow's own functions would do it as well, but
+    their module takes longer to import than a small job takes to read.
+    """
+    bits = 0
+    for place in range(8):
+        bits |= int.from_bytes(truths[place::8], "little") << place
+    return pa.py_buffer(bits.to_bytes(len(truths) // 8 + 1, "little"))
 
 
 def _durations(values: Sequence[float | None]) -> pa.Array:
@@ -191,6 +205,8 @@ def _durations(values: Sequence[float | None]) -> pa.Array:
         return pa.nulls(len(values), pa.int64())
     if not set(map(type, values)) <= {float, int, NoneType}:
         raise TypeError("a duration is no number")
+    import pyarrow.compute as pc
+
     return pc.round(pc.multiply(pa.array(values, pa.float64()), 1e6)).cast(pa.int64())
 
 
@@ -202,7 +218,7 @@ def _first_positions() -> pa.Array:
 def _positions(start: int, count: int) -> pa.Array:
     """start, start + 1, …: `count` of them, at most CHUNK."""
     first = _first_positions().slice(0, count)
-    return pc.add(first, start) if start else first
+    return pa.array(range(start, start + count), pa.int64()) if start else first
 
 
 def listed(names: Iterable[str]) -> str:

@@ -71,7 +71,7 @@ class Evidence:
         self.host = host or socket.gethostname()
         self.connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=_CONFIG)
         self._seen: dict[str, set[int]] = {table.name: set() for table in LOOKUPS.values()}
-        self._in_memory: set[str] = set()
+        self._in_memory: dict[str, int] = {}  # table -> rows
         self._loaded: set[str] = set()
         self._shown: set[str] = set()
         self._comments = comments
@@ -113,7 +113,8 @@ class Evidence:
                 rows = self._unseen(table, rows)
             if name not in self._in_memory:
                 self.connection.execute(shard_table(table, self._memory_name(table)))
-                self._in_memory.add(name)
+                self._in_memory[name] = 0
+            self._in_memory[name] += rows.num_rows
             if rows.num_rows:
                 self.connection.from_arrow(rows).insert_into(self._memory_name(table))
         waiting.clear()
@@ -138,12 +139,6 @@ class Evidence:
     def _memory_name(self, table: Table) -> str:
         return f"global.{'dumps' if self.stores else 'shard'}.{table.name}"
 
-    def _rows_in_memory(self, table: Table) -> int:
-        return self._rows(self._memory_name(table)) if table.name in self._in_memory else 0
-
-    def _rows(self, relation: str) -> int:
-        return int(self.connection.table(relation).count("*").fetchall()[0][0])
-
     # ---- rows of stores ------------------------------------------------------------------------------------------
     def _sources(self, table: Table, placeholder: str | None = None) -> list[str]:
         """The relations that hold stored rows of `table`, as SQL. placeholder: the store to name in place of memory."""
@@ -151,7 +146,7 @@ class Evidence:
         found = [f"{db}.shard.{table.name}" for db, _ in self._compacted() if table.name in self._tables_of(db)]
         if placeholder is None:
             found += [f"global.dumps.{table.name}"] if table.name in self._in_memory else []
-        elif self._rows_in_memory(table):
+        elif self._in_memory.get(table.name):
             shards.append(Path(placeholder))
         return found + parquet(table, shards)
 
@@ -224,8 +219,10 @@ class Evidence:
         table = by_name(name)
         if table is None:
             return 0
+        if not self.stores:
+            return self._in_memory.get(table.name, 0)
         self.show([table.name])
-        return self._rows(f"global.shard.{table.name}")
+        return int(self.connection.table(f"global.shard.{table.name}").count("*").fetchall()[0][0])
 
     def load(self, names: Iterable[str], *, entries: bool = True) -> None:
         """Copy tables of shards and their lookups into memory: read once, and readable with the file system shut.
