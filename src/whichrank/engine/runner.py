@@ -7,17 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whichrank.engine import intake
 from whichrank.engine.diagnosis import INSUFFICIENT, Coverage, Diagnosis, Finding, Gap, Next, Ran
 from whichrank.engine.manifest import Pack, Skill
 from whichrank.engine.parameter import Value
 from whichrank.engine.query import Query, parameters_used
+from whichrank.engine.side_by_side import WORKERS, side_by_side
 from whichrank.engine.speech import Speaker
 from whichrank.engine.witnesses import Progress
 from whichrank.errors import BrokenPack, QueryFailed
 from whichrank.store.evidence import Evidence
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 Values = Mapping[str, Value]
 
@@ -91,19 +95,38 @@ class Runner:
         ids = list(ids)
         has = self.evidence.present
         self.evidence.load(self.pack.library.tables_for(ids, has), entries=False)
+        made = dict(self._made)
+        todo: dict[str, Query] = {}
         for fact in self.pack.library.facts_for(ids, has):
-            recipe = (
-                values.get("use_global", True),
-                tuple(fact.values(values).items()),
-                tuple(self._made[read] for read in fact.reads if read in self._made),
-            )
-            if self._made.get(fact.id) != recipe:
-                self._execute(fact, values)
-                self._made[fact.id] = recipe
+            read = tuple(made[read] for read in fact.reads_given(has) if read in made)
+            recipe = (values.get("use_global", True), tuple(fact.values(values).items()), read)
+            if made.get(fact.id) != recipe:
+                todo[fact.id] = fact
+                made[fact.id] = recipe
+        needs = {id: [read for read in fact.reads_given(has) if read in todo] for id, fact in todo.items()}
+        cursors = [self.evidence.connection.cursor() for _ in range(min(WORKERS, len(todo)))]
+        free = list(cursors)
+
+        def make(id: str) -> Ran:
+            cursor = free.pop()
+            try:
+                return self._execute(todo[id], values, cursor)[1]
+            finally:
+                free.append(cursor)
+
+        def stop() -> None:
+            for cursor in cursors:
+                cursor.interrupt()
+
+        ran = side_by_side(needs, make, stop)
+        self._ran += [ran[id] for id in todo]
+        self._made = made
 
     def rows(self, id: str, values: Values) -> list[dict[str, Any]]:
         """The rows of a check or statement, whose facts were made; column name -> value."""
-        return self._execute(self.pack.library.get(id), values)
+        rows, ran = self._execute(self.pack.library.get(id), values, self.evidence.connection)
+        self._ran.append(ran)
+        return rows
 
     def make_tables(self, ids: Iterable[str], values: Values) -> None:
         """Make these queries tables of their own name (`statements.collective_alignment`), and the facts they read."""
@@ -111,9 +134,11 @@ class Runner:
         self.make_facts([query.id for query in queries], values)
         for query in queries:
             if query.kind != "facts":
-                self._execute(query, values, as_table=True)
+                self._ran.append(self._execute(query, values, self.evidence.connection, as_table=True)[1])
 
-    def _execute(self, query: Query, values: Values, as_table: bool = False) -> list[dict[str, Any]]:
+    def _execute(
+        self, query: Query, values: Values, connection: DuckDBPyConnection, as_table: bool = False
+    ) -> tuple[list[dict[str, Any]], Ran]:
         import duckdb
 
         use_global = bool(values.get("use_global", True))
@@ -123,7 +148,7 @@ class Runner:
         used = set(parameters_used(sql))  # DuckDB refuses a value that the chosen structure does not use
         started = perf_counter()
         try:
-            result = self.evidence.connection.execute(sql, {n: v for n, v in bound.items() if n in used})
+            result = connection.execute(sql, {n: v for n, v in bound.items() if n in used})
             columns = [column[0] for column in result.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
         except duckdb.Error as error:
@@ -131,10 +156,8 @@ class Runner:
         seconds = perf_counter() - started
         count = rows[0]["Count"] if as_table or query.kind == "facts" else len(rows)
         shown = {n: values.get(n, p.default) for n, p in query.params.items()}
-        self._ran.append(
-            Ran(query.id, query.summary, shown, count, seconds, partial(query.printable, use_global, values, has))
-        )
-        return rows
+        told = partial(query.printable, use_global, values, has)
+        return rows, Ran(query.id, query.summary, shown, count, seconds, told)
 
     def _statement(self, name: str | None, values: Values) -> list[dict[str, Any]]:
         return self.rows(f"statements.{name}", values) if name else []
