@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, cast
 
 from whichrank.batch import Batch, note, rows_to_arrow
 from whichrank.collectors import flight_recorder_pool as pool
-from whichrank.collectors.flight_recorder import NotFlightRecorderError, Origin, to_batch, without_gc
-from whichrank.collectors.flight_recorder_decoding import load
-from whichrank.collectors.flight_recorder_files import Found, Kind, LoadError, find, rank_of, recognise, shown
-from whichrank.tables import FLIGHT_RECORD, NOTE
+from whichrank.collectors.flight_recorder_files import Found, Kind, find, rank_of, recognise, shown
+from whichrank.tables import NOTE
 
 __all__ = ["rank_of", "read", "recognise"]
 
 BYTES_PER_WORKER = 24 << 20  # starting a process takes as long as reading about so much
+BYTES_FOR_A_WORKER = 1 << 20
 _BYTES_PER_TASK = 8 << 20
 _MAX_FOREIGN = 20  # notes about files that are no dumps; the rest is one note with a count
 _NOT_DUMPS = {".log", ".out", ".err", ".txt", ".csv", ".py", ".sh", ".md", ".yaml", ".yml", ".toml", ".parquet"}
@@ -43,18 +41,34 @@ def read(
 ) -> Iterator[Batch]:
     """Batches of the dumps at the paths and below, by rank; the last one, if any, has rank None and only notes.
 
+    Finding the files, and the work of other processes, begin at once; closing the iterator ends it.
+
     apart_from:   files in folders that somebody else reads.
     snapshot_id:  default: time and hash of the content, so that reading the same dumps twice gives the same id.
     workers:      processes; default: as many as pay off. The batches do not depend on it.
     on_progress:  called with (dumps done, dumps in all).
     """
+    reading = _read(list(map(Path, paths)), apart_from, snapshot_id, workers, on_progress)
+    return cast(Iterator[Batch], pool.started(reading))
+
+
+def _read(
+    paths: Sequence[Path],
+    apart_from: Container[Path],
+    snapshot_id: str | None,
+    workers: int | None,
+    on_progress: Progress | None,
+) -> Iterator[Batch | None]:
+    """None when the workers have begun, then the batches."""
     notes: Notes = []
-    found = find([Path(path) for path in paths], notes, apart_from)
+    found = find(paths, notes, apart_from)
     snapshot = snapshot_id or _snapshot_id(found)
     groups = _by_rank(found, notes)
     total = sum(len(files) for _, files in groups)
     done = 0
-    for results, count in _read_groups(snapshot, groups, workers):
+    reading = pool.started(_read_groups(snapshot, groups, workers))
+    yield None
+    for results, count in reading:
         for batch in results:
             if batch.rank is None:
                 notes += batch.tables[NOTE.name].to_pylist()
@@ -64,7 +78,7 @@ def read(
         if on_progress:
             on_progress(done, total)
     if notes:
-        yield Batch(snapshot, None, {NOTE.name: _notes_table(snapshot, _few(notes))})
+        yield _noted(snapshot, None, _few(notes))
 
 
 def _by_rank(found: Sequence[Found], notes: Notes) -> list[Group]:
@@ -114,24 +128,34 @@ def _snapshot_id(found: Sequence[Found]) -> str:
 
 # ---- ranks, one after the other or side by side --------------------------------------------------------------------
 def _read_groups(snapshot: str, groups: Sequence[Group], workers: int | None) -> Iterator[tuple[list[Batch], int]]:
-    """Batches and number of files of each group of ranks, in order of rank."""
+    """Nothing when the workers have begun; then batches and number of files of some ranks, in order of rank."""
     size = sum(file.size for _, files in groups for file in files)
-    if workers is None:
-        workers = min(len(os.sched_getaffinity(0)), size // BYTES_PER_WORKER)
+    workers = _workers(size) if workers is None else workers - (workers == 1)
+    parts = list(_parts(groups, min(_BYTES_PER_TASK, size // (4 * workers)))) if workers else []
+    answers = pool.run(_TARGET, [_task(snapshot, part) for part in parts], workers) if parts else iter(())
+    yield [], 0
     done = 0
-    if workers > 1:
-        parts = list(_parts(groups, min(_BYTES_PER_TASK, size // (4 * workers))))
-        try:
-            for part, result in zip(
-                parts, pool.run(_TARGET, [_task(snapshot, p) for p in parts], workers), strict=True
-            ):
-                batches = result if result is not None else _read_one_by_one(snapshot, part)
-                yield batches, sum(len(files) for _, files in part)
-                done += len(part)
-        except pool.PoolUnavailableError:
-            pass  # then everything that is left is read here
+    try:
+        for part, result in zip(parts, answers, strict=True):
+            batches = result if result is not None else _read_one_by_one(snapshot, part)
+            yield batches, sum(len(files) for _, files in part)
+            done += len(part)
+    except pool.PoolUnavailableError:
+        pass  # then everything that is left is read here
     for group in groups[done:]:
+        from whichrank.collectors.flight_recorder_rank import read_task
+
         yield read_task(_task(snapshot, [group])), len(group[1])
+
+
+def _workers(size: int) -> int:
+    """How many processes read so many bytes fastest; 0: read them here."""
+    cores = len(os.sched_getaffinity(0))
+    several = min(cores, size // BYTES_PER_WORKER)
+    if several > 1:
+        return several
+    # A program that has just started has more to import than Arrow: meanwhile a worker can import it, and read.
+    return int(cores > 1 and size >= BYTES_FOR_A_WORKER and "pyarrow" not in sys.modules)
 
 
 def _parts(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
@@ -157,7 +181,7 @@ def _read_one_by_one(snapshot: str, part: Sequence[Group]) -> list[Batch]:
             names = " or ".join(shown(file.path) for file in files)
             text = f"{names}: the process that read it was killed, probably because it ran out of memory"
             kept = note("malformed", text, severity="error", source=shown(files[0].path), rank=rank)
-            result = [Batch(snapshot, rank, {NOTE.name: _notes_table(snapshot, [kept])})]
+            result = [_noted(snapshot, rank, [kept])]
         out += result
     return out
 
@@ -166,55 +190,8 @@ def _task(snapshot: str, groups: Sequence[Group]) -> dict[str, Any]:
     return {"snapshot": snapshot, "ranks": [[rank, [str(file.path) for file in files]] for rank, files in groups]}
 
 
-_TARGET = f"{__name__}:read_task"
+_TARGET = "whichrank.collectors.flight_recorder_rank:read_task"
 
 
-def read_task(task: dict[str, Any]) -> list[Batch]:
-    """Batches of some ranks; entry point of the workers."""
-    with without_gc():
-        return [
-            b for rank, paths in task["ranks"] for b in _read_rank(task["snapshot"], rank, [Path(p) for p in paths])
-        ]
-
-
-# ---- one rank ------------------------------------------------------------------------------------------------------
-def _read_rank(snapshot: str, rank: int, paths: Sequence[Path]) -> list[Batch]:
-    """The newest readable dump of a rank, with notes about the others; and a batch of rank None with foreign files."""
-    dumps: list[tuple[int, int, str, Batch]] = []
-    notes: Notes = []
-    foreign: Notes = []
-    for path in paths:
-        name = shown(path)
-        try:
-            batch = to_batch(load(path), Origin(snapshot, rank, "file", name, path.stat().st_size))
-            newest = _newest_ns(batch) if len(paths) > 1 else -1
-            dumps.append((newest, path.stat().st_size, name, batch))
-        except LoadError as error:
-            notes.append(note(error.kind, f"{name}: {error}", severity=error.severity, source=name, rank=rank))
-        except NotFlightRecorderError:
-            foreign.append(note("foreign", f"{name} is no Flight Recorder dump", severity="info", source=name))
-        except Exception as error:  # a bug of ours, which must not take the other ranks along
-            text = f"{name}: whichrank failed over it ({type(error).__name__}: {error}); please report this"
-            notes.append(note("malformed", text, severity="error", source=name, rank=rank))
-    dumps.sort(key=lambda dump: dump[:3])
-    for _, _, name, _ in dumps[:-1]:
-        text = f"{name} and {dumps[-1][2]} are both of rank {rank}; the latter, with the newest entries, was read"
-        notes.append(note("duplicate_rank", text, source=name, rank=rank))
-    batch = dumps[-1][3] if dumps else Batch(snapshot, rank)
-    if dumps:
-        notes = [n | {"severity": "warning"} for n in notes]  # another dump of the rank speaks for it
-    if notes:
-        tables = [batch.tables[NOTE.name]] if NOTE.name in batch.tables else []
-        batch.tables[NOTE.name] = pa.concat_tables([*tables, _notes_table(snapshot, notes)])
-    others = [Batch(snapshot, None, {NOTE.name: _notes_table(snapshot, foreign)})] if foreign else []
-    return ([batch] if batch.tables else []) + others
-
-
-def _newest_ns(batch: Batch) -> int:
-    records = batch.tables.get(FLIGHT_RECORD.name)
-    times = records["time_created_ns"].to_pylist() if records is not None else []
-    return max((time for time in times if time is not None), default=-1)
-
-
-def _notes_table(snapshot: str, notes: Notes) -> pa.Table:
-    return rows_to_arrow(NOTE, [n | {"snapshot_id": snapshot} for n in notes])
+def _noted(snapshot: str, rank: int | None, notes: Notes) -> Batch:
+    return Batch(snapshot, rank, {NOTE.name: rows_to_arrow(NOTE, [n | {"snapshot_id": snapshot} for n in notes])})

@@ -20,11 +20,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, Any
-
-import pyarrow as pa
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from whichrank.batch import Batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _AHEAD = 3  # tasks a worker may be ahead of the reader: bounds the memory that finished ones take
 _HELLO = b"whichrank"
@@ -39,16 +41,28 @@ def run(target: str, tasks: Sequence[Any], workers: int) -> Iterator[list[Batch]
     """Results of the tasks in their order; None where the worker died over a task.
 
     target:  `module:function`, called with a task (JSON-like), returns a list of batches.
-    Raises PoolUnavailableError. Closing the iterator ends the workers.
+    The workers begin at once. Raises PoolUnavailableError with the first result. Closing the iterator ends the workers.
     """
+    return cast(Iterator[list[Batch] | None], started(_run(target, tasks, workers)))
+
+
+def started(generator: Iterator[Any]) -> Iterator[Any]:
+    """Run a generator to its first yield, which gives nothing. From there on, closing it cleans up."""
+    next(generator)
+    return generator
+
+
+def _run(target: str, tasks: Sequence[Any], workers: int) -> Iterator[list[Batch] | None]:
     workforce = _Workforce(target)
     threads = ThreadPoolExecutor(workers, thread_name_prefix="whichrank-read")
     waiting: deque[Future[list[Batch] | None]] = deque()
+    left = iter(tasks)
     try:
-        for task in tasks:
+        waiting.extend(threads.submit(workforce.ask, task) for task in islice(left, workers * _AHEAD))
+        yield None
+        for task in left:
+            yield waiting.popleft().result()
             waiting.append(threads.submit(workforce.ask, task))
-            if len(waiting) > workers * _AHEAD:
-                yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     finally:
@@ -163,6 +177,8 @@ def _limit_memory() -> None:
 
 def pack(batches: Sequence[Batch]) -> bytes:
     """Batches -> bytes. Rows of one table lie together: each table costs the reader time, whatever its size."""
+    import pyarrow as pa
+
     tables: dict[str, list[pa.Table]] = {}
     for batch in batches:
         for name, rows in batch.tables.items():
@@ -184,6 +200,8 @@ def pack(batches: Sequence[Batch]) -> bytes:
 
 def unpack(answer: bytes) -> list[Batch]:
     """The batches that were packed; their tables share memory."""
+    import pyarrow as pa
+
     start = int.from_bytes(answer[:8], "little")
     heads, names, ends = json.loads(answer[8:start])
     body = pa.py_buffer(answer).slice(start)

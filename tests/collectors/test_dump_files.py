@@ -260,7 +260,7 @@ def test_a_bug_of_ours_costs_one_rank(tmp_path: Path, monkeypatch: pytest.Monkey
         raise ZeroDivisionError("oh")
 
     write_pickle(tmp_path / "rank_0", payload())
-    monkeypatch.setattr("whichrank.collectors.flight_recorder_dump.to_batch", fail)
+    monkeypatch.setattr("whichrank.collectors.flight_recorder_rank.to_batch", fail)
     (note,) = notes(read_one(tmp_path))
     assert (note["kind"], note["severity"], note["rank"]) == ("malformed", "error", 0)
     assert "ZeroDivisionError" in note["message"]

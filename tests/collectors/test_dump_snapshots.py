@@ -15,7 +15,7 @@ import pytest
 
 from tests.collectors.dumps import T0, entries, entry, notes, payload, rows, write_json, write_pickle
 from whichrank.batch import Batch
-from whichrank.collectors import flight_recorder_dump, flight_recorder_pool
+from whichrank.collectors import flight_recorder_dump, flight_recorder_pool, flight_recorder_rank
 from whichrank.collectors.flight_recorder_dump import read
 
 
@@ -136,7 +136,7 @@ def die_over_rank_2(task: dict[str, Any]) -> list[Batch]:
     """Stands in for a dump that takes the process along."""
     if any(rank == 2 for rank, _ in task["ranks"]):
         os._exit(9)
-    return flight_recorder_dump.read_task(task)
+    return flight_recorder_rank.read_task(task)
 
 
 def test_a_dump_that_kills_its_reader_costs_one_rank(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
