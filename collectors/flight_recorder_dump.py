@@ -132,7 +132,8 @@ def _read_groups(snapshot: str, groups: Sequence[Group], workers: int | None) ->
     size = sum(file.size for _, files in groups for file in files)
     workers = _workers(size) if workers is None else workers - (workers == 1)
     parts = list(_parts(groups, min(_BYTES_PER_TASK, size // (4 * workers)))) if workers else []
-    answers = pool.run(_TARGET, [_task(snapshot, part) for part in parts], workers) if parts else iter(())
+    tasks = [_task(snapshot, part) for part in parts]
+    answers = pool.run(_TARGET, tasks, workers, _read_here if workers == 1 else None) if parts else iter(())
     yield [], 0
     done = 0
     try:
@@ -143,9 +144,13 @@ def _read_groups(snapshot: str, groups: Sequence[Group], workers: int | None) ->
     except pool.PoolUnavailableError:
         pass  # then everything that is left is read here
     for group in groups[done:]:
-        from whichrank.collectors.flight_recorder_rank import read_task
+        yield _read_here(_task(snapshot, [group])), len(group[1])
 
-        yield read_task(_task(snapshot, [group])), len(group[1])
+
+def _read_here(task: dict[str, Any]) -> list[Batch]:
+    from whichrank.collectors.flight_recorder_rank import read_task
+
+    return read_task(task)
 
 
 def _workers(size: int) -> int:

@@ -28,7 +28,7 @@ from whichrank.batch import Batch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_AHEAD = 3  # tasks a worker may be ahead of the reader: bounds the memory that finished ones take
+_AHEAD = 4  # tasks a worker may be ahead of the reader: bounds the memory that finished ones take
 _HELLO = b"whichrank"
 _ALIGNED = 64  # Arrow reads buffers in place where they are aligned
 
@@ -37,13 +37,17 @@ class PoolUnavailableError(Exception):
     """No worker could be started; the caller has to do the work itself."""
 
 
-def run(target: str, tasks: Sequence[Any], workers: int) -> Iterator[list[Batch] | None]:
+Here = Callable[[Any], list[Batch]]
+
+
+def run(target: str, tasks: Sequence[Any], workers: int, here: Here | None = None) -> Iterator[list[Batch] | None]:
     """Results of the tasks in their order; None where the worker died over a task.
 
     target:  `module:function`, called with a task (JSON-like), returns a list of batches.
+    here:    the same function, for a caller who would rather work than wait.
     The workers begin at once. Raises PoolUnavailableError with the first result. Closing the iterator ends the workers.
     """
-    return cast(Iterator[list[Batch] | None], started(_run(target, tasks, workers)))
+    return cast(Iterator[list[Batch] | None], started(_run(target, tasks, workers, here)))
 
 
 def started(generator: Iterator[Any]) -> Iterator[Any]:
@@ -52,22 +56,36 @@ def started(generator: Iterator[Any]) -> Iterator[Any]:
     return generator
 
 
-def _run(target: str, tasks: Sequence[Any], workers: int) -> Iterator[list[Batch] | None]:
+def _run(target: str, tasks: Sequence[Any], workers: int, here: Here | None) -> Iterator[list[Batch] | None]:
     workforce = _Workforce(target)
     threads = ThreadPoolExecutor(workers, thread_name_prefix="whichrank-read")
-    waiting: deque[Future[list[Batch] | None]] = deque()
+    waiting: _Waiting = deque()
     left = iter(tasks)
     try:
-        waiting.extend(threads.submit(workforce.ask, task) for task in islice(left, workers * _AHEAD))
+        waiting.extend((threads.submit(workforce.ask, task), task) for task in islice(left, workers * _AHEAD))
         yield None
-        for task in left:
-            yield waiting.popleft().result()
-            waiting.append(threads.submit(workforce.ask, task))
         while waiting:
-            yield waiting.popleft().result()
+            yield _oldest(waiting, here)
+            waiting.extend((threads.submit(workforce.ask, task), task) for task in islice(left, 1))
     finally:
         workforce.end()
         threads.shutdown(wait=True, cancel_futures=True)
+
+
+_Waiting = deque[tuple["Future[list[Batch] | None]", Any]]
+
+
+def _oldest(waiting: _Waiting, here: Here | None) -> list[Batch] | None:
+    """The oldest result. Instead of waiting for it, the caller does what no worker has begun, the newest first."""
+    for place in reversed(range(len(waiting))):
+        if here is None or waiting[0][0].done():
+            break
+        future, task = waiting[place]
+        if future.cancel():
+            mine: Future[list[Batch] | None] = Future()
+            mine.set_result(here(task))
+            waiting[place] = mine, task
+    return waiting.popleft()[0].result()
 
 
 class _Workforce:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,21 +64,44 @@ def is_store(path: Path) -> bool:
     return (path / COMPACTED).is_file() or any(by_name(child.name) and child.is_dir() for child in path.iterdir())
 
 
-def batches(sources: Sources, on_progress: Progress | None = None) -> Iterator[Batch]:
-    """The rows of all files, read by the collectors."""
+def batches(sources: Sources, on_progress: Progress | None = None) -> Generator[Batch, None, None]:
+    """The rows of all files, read by the collectors. The reading of dumps begins at once, where a process helps."""
     others = {path for paths in sources.others.values() for path in paths}
-    if dumps := [path for path in sources.dumps if path not in others]:
+    dumps: Iterator[Batch] = iter(())
+    if paths := [path for path in sources.dumps if path not in others]:
         from whichrank.collectors.flight_recorder_dump import read
 
-        yield from read(dumps, apart_from=others, on_progress=on_progress)
-    for witness, paths in sources.others.items():
+        dumps = read(paths, apart_from=others, on_progress=on_progress)
+    return _rows(dumps, sources.others, on_progress)
+
+
+def _rows(
+    dumps: Iterator[Batch], others: Mapping[Witness, Sequence[Path]], on_progress: Progress | None
+) -> Generator[Batch, None, None]:
+    yield from dumps
+    for witness, paths in others.items():
         yield from witness.collector().read(paths, on_progress=on_progress)
 
 
-def open_evidence(paths: Sequence[Path], *, on_progress: Progress | None = None, comments: bool = False) -> Evidence:
-    """Read and open the paths. Raises NoEvidence when there is nothing in them that can be diagnosed."""
+def open_evidence(
+    paths: Sequence[Path],
+    *,
+    on_progress: Progress | None = None,
+    comments: bool = False,
+    meanwhile: Callable[[], object] | None = None,
+) -> Evidence:
+    """Read and open the paths. Raises NoEvidence when there is nothing in them that can be diagnosed.
+
+    meanwhile: called when the reading has begun, for what can be done beside it; what it raises ends the reading.
+    """
     sources = discover(paths)
-    evidence = Evidence(batches(sources, on_progress), stores=sources.stores, comments=comments, lazy=True)
+    rows = batches(sources, on_progress)
+    try:
+        if meanwhile:
+            meanwhile()
+        evidence = Evidence(rows, stores=sources.stores, comments=comments, lazy=True)
+    finally:
+        rows.close()
     evidence.load(EVIDENCE[:1])
     if not any(evidence.count(table) for table in EVIDENCE if table in evidence.present):
         evidence.show([NOTE.full_name])

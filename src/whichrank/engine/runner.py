@@ -39,9 +39,14 @@ def diagnose(
     parameters: name -> value, as text or typed. Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
     """
     pack = pack or Pack()
-    values = pack.skill(skill).resolve(dict(parameters or {}))  # a typing mistake is said before anything is read
-    with intake.open_evidence(paths, on_progress=on_progress) as evidence:
-        return Runner(pack, evidence, shlex.join(str(path) for path in paths)).run(skill, values)
+
+    def meanwhile() -> None:
+        chosen = pack.skill(skill)
+        chosen.resolve(dict(parameters or {}))  # a typing mistake is said before everything is read
+        pack.library.facts_for(chosen.query_ids(), frozenset())
+
+    with intake.open_evidence(paths, on_progress=on_progress, meanwhile=meanwhile) as evidence:
+        return Runner(pack, evidence, shlex.join(str(path) for path in paths)).run(skill, parameters)
 
 
 class Runner:
