@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
 from whichrank.engine.witnesses import WITNESSES, Progress, Witness, claimed
 from whichrank.errors import NoEvidence, UsageError
-from whichrank.store.evidence import COMPACTED, Evidence
+from whichrank.store.ddl import COMPACTED
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, by_name
+
+if TYPE_CHECKING:
+    from whichrank.store.evidence import Evidence
 
 LOOKED_FOR = ", ".join(
     (
@@ -83,8 +86,23 @@ def _rows(
         yield from witness.collector().read(paths, on_progress=on_progress)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Paths whose reading has begun: files are found, workers read where they help. Closing `rows` ends them."""
+
+    paths: Sequence[Path]
+    sources: Sources
+    rows: Generator[Batch, None, None]
+
+
+def begin(paths: Sequence[Path], on_progress: Progress | None = None) -> Reading:
+    """Begin to read the paths; `open_evidence` takes it from there. Raises NoEvidence like `discover`."""
+    sources = discover(paths)
+    return Reading(paths, sources, batches(sources, on_progress))
+
+
 def open_evidence(
-    paths: Sequence[Path],
+    paths: Sequence[Path] | Reading,
     *,
     on_progress: Progress | None = None,
     comments: bool = False,
@@ -94,20 +112,21 @@ def open_evidence(
 
     meanwhile: called when the reading has begun, for what can be done beside it; what it raises ends the reading.
     """
-    sources = discover(paths)
-    rows = batches(sources, on_progress)
+    reading = paths if isinstance(paths, Reading) else begin(paths, on_progress)
     try:
         if meanwhile:
             meanwhile()
-        evidence = Evidence(rows, stores=sources.stores, comments=comments, lazy=True)
+        from whichrank.store.evidence import Evidence
+
+        evidence = Evidence(reading.rows, stores=reading.sources.stores, comments=comments, lazy=True)
     finally:
-        rows.close()
+        reading.rows.close()
     evidence.load(EVIDENCE[:1])
     if not any(evidence.count(table) for table in EVIDENCE if table in evidence.present):
         evidence.show([NOTE.full_name])
         notes = evidence.connection.table(f"global.{NOTE.full_name}").project("message").limit(3).fetchall()
         evidence.close()
-        raise _nothing_read(paths, [row[0] for row in notes])
+        raise _nothing_read(reading.paths, [row[0] for row in notes])
     return evidence
 
 

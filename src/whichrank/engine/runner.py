@@ -27,14 +27,14 @@ Values = Mapping[str, Value]
 
 
 def diagnose(
-    paths: Sequence[Path],
+    paths: Sequence[Path] | intake.Reading,
     skill: str = "watchdog_timeout",
     parameters: Mapping[str, Any] | None = None,
     *,
     pack: Pack | None = None,
     on_progress: Progress | None = None,
 ) -> Diagnosis:
-    """Read the paths and run one skill on them.
+    """Read the paths and run one skill on them. A `Reading` is one that has begun.
 
     parameters: name -> value, as text or typed. Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
     """
@@ -45,8 +45,9 @@ def diagnose(
         chosen.resolve(dict(parameters or {}))  # a typing mistake is said before everything is read
         pack.library.facts_for(chosen.query_ids(), frozenset())
 
+    named = shlex.join(map(str, paths.paths if isinstance(paths, intake.Reading) else paths))
     with intake.open_evidence(paths, on_progress=on_progress, meanwhile=meanwhile) as evidence:
-        return Runner(pack, evidence, shlex.join(str(path) for path in paths)).run(skill, parameters)
+        return Runner(pack, evidence, named).run(skill, parameters)
 
 
 class Runner:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from whichrank.tables import TABLES, Column, Table
 
+COMPACTED = "global.duckdb"  # file of a compacted store; it attaches as `global` by itself
+
 
 def schemas() -> list[str]:
     """The catalog `global` and every schema, in both."""

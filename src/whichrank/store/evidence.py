@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
 from whichrank.errors import NoEvidence
-from whichrank.store.ddl import parquet, quote, schemas, shard_table, shard_view
+from whichrank.store.ddl import COMPACTED, parquet, quote, schemas, shard_table, shard_view
 from whichrank.tables import FLIGHT_RECORD, LOOKUPS, TABLES, Table, by_name, view_ddl
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-COMPACTED = "global.duckdb"
 _CONFIG: dict[str, Any] = {
     # Nothing is fetched from anywhere: what we need is built in.
     "autoinstall_known_extensions": "false",

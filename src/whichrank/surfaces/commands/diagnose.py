@@ -41,14 +41,17 @@ def command(
     Exit code: 0 nothing found, 1 findings, 2 could not diagnose, 64 wrong call.
     """
     started = perf_counter()
-    from whichrank.engine.runner import diagnose
+    from whichrank.engine import intake
 
     if local:
         if "use_global" in parameters:
             raise UsageError("--local and --param use_global say the same", next="leave one of them out")
         parameters = {**parameters, "use_global": False}
     with progress("reading dumps") as step:
-        diagnosis = diagnose(paths, skill, parameters, on_progress=step)
+        reading = intake.begin(paths, on_progress=step)
+        from whichrank.engine.runner import diagnose  # the slow part of a start, while the dumps are being read
+
+        diagnosis = diagnose(reading, skill, parameters)
     if as_json:
         click.echo(json.dumps(diagnosis.as_dict(sql=as_sql), indent=2, ensure_ascii=False, default=str))
     elif as_sql:
