@@ -19,14 +19,14 @@
 --   last_seen: {doc: The last thing the first accused did.}
 --   explains: {doc: Other open operations that come down to this one.}
 --   evidence: {doc: "The rows behind it: what accused and waiting ranks entered there."}
-WITH place AS (  -- the same ranks hold up many events: tell the one that shows most of them, and where most wait
-  SELECT s.*, coalesce(len(e.waiting), 0) AS waiting, count(*) OVER (PARTITION BY s.category, s.event, s.gid, s.seq) AS accused
+WITH place AS (  -- the same ranks hold up many events: tell the one that shows most of them, and of these the first
+  SELECT s.*, e.entered_ns, coalesce(len(e.waiting), 0) AS waiting, count(*) OVER (PARTITION BY s.category, s.event, s.gid, s.seq) AS accused
   FROM facts.suspect AS s LEFT JOIN facts.scene AS e USING (event)
   WHERE s.in_verdict OR s.event IS NULL
 ),
 fault AS (
   SELECT category, in_verdict AS root, ignoring, event, gid, seq, nth, coalesce(list_sort(list(rank) FILTER (rank IS NOT NULL)), []) AS ranks
-  FROM (FROM place QUALIFY row_number() OVER (PARTITION BY category, rank, in_verdict ORDER BY accused DESC, waiting DESC, gid, seq, event) = 1)
+  FROM (FROM place QUALIFY row_number() OVER (PARTITION BY category, rank, in_verdict ORDER BY accused DESC, entered_ns, waiting DESC, gid, seq, event) = 1)
   GROUP BY ALL
 ),
 open AS (  -- everything that is open, with the event its rank waits in

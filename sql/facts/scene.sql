@@ -10,6 +10,7 @@
 --   group_size: {unit: ranks, doc: Members.}
 --   op: {doc: "What most of the waiting ranks called; p2p as `send 0->3` with global ranks."}
 --   waiting: {doc: "Ranks that wait in it, ascending."}
+--   entered_ns: {unit: ns since epoch, doc: "When the waiting ranks entered it, by their own clocks (median); NULL where that is unknown."}
 --   waited_s: {unit: s, doc: "At least so long, by the newest time in the dumps; NULL where that cannot be told."}
 WITH clock AS (  -- the newest moment a rank's dump knows of
   SELECT o.rank, greatest(max(o.created_ns), max(d.snapshot_ns)) AS newest_ns
@@ -28,6 +29,7 @@ seen AS (
     b.event, b.gid, b.seq, b.is_p2p,
     coalesce(mode(t.op), mode(s.op), 'an operation') AS op,
     list_sort(list(b.rank)) AS waiting,
+    median(o.created_ns)::BIGINT AS entered_ns,
     (CASE WHEN bool_and(y.agree) THEN max(max(c.newest_ns)) OVER () - min(o.created_ns) ELSE max(c.newest_ns - o.created_ns) END) / 1e9 AS waited_s
   FROM facts.block AS b
   JOIN clock AS c ON c.rank = b.rank
@@ -41,5 +43,5 @@ seen AS (
 size AS (SELECT gid, count(*) AS members FROM facts.member GROUP BY gid)
 SELECT
   e.event, e.gid, e.seq, g.label || CASE WHEN e.is_p2p THEN ' ' || e.op ELSE ' #' || coalesce(e.seq::VARCHAR, '?') END AS label,
-  g.label AS group_name, z.members AS group_size, e.op, e.waiting, CASE WHEN e.waited_s >= 1 THEN e.waited_s END AS waited_s
+  g.label AS group_name, z.members AS group_size, e.op, e.waiting, e.entered_ns, CASE WHEN e.waited_s >= 1 THEN e.waited_s END AS waited_s
 FROM seen AS e JOIN facts.process_group AS g USING (gid) JOIN size AS z USING (gid)
