@@ -33,8 +33,10 @@ _MARKERS = (b"pg_config", b"pg_status", b"profiling_name", b"collective_seq_id")
 _OTHER_JSON = (b'"traceEvents"', b'"schemaVersion"')  # a profiler trace has a pg_config as well
 _RANK = re.compile(r"([0-9]{1,7})(?:\.[A-Za-z]\w*)*$")
 _NAMED_RANK = re.compile(r"rank[_-]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
-# Times in the last bytes of a dump, as the pickle (8 bytes, little endian) and JSON write them.
-_TIMES = re.compile(rb'\x8a\x08(.{8})|"time_\w+_ns":\s*([0-9]{19})(?![0-9])', re.DOTALL)
+# Times in the last bytes of a dump, as the pickle (8 bytes, little endian) and JSON write them. Two patterns, because
+# one that begins with fixed bytes is found twenty times faster.
+_PICKLED_TIMES = re.compile(rb"\x8a\x08(.{8})", re.DOTALL)
+_JSON_TIMES = re.compile(rb'"time_\w+_ns":\s*([0-9]{19})(?![0-9])')
 _PLAUSIBLE_NS = range(1_500_000_000 * 10**9, 4_000_000_000 * 10**9)  # 2017 to 2096
 
 
@@ -172,10 +174,9 @@ def _kind(head: bytes) -> Kind:
 
 
 def _times(end: bytes) -> Iterator[int]:
-    for match in _TIMES.finditer(end):
-        time = int(match[2]) if match[2] else int.from_bytes(match[1], "little")
-        if time in _PLAUSIBLE_NS:
-            yield time
+    times = [int.from_bytes(found, "little") for found in _PICKLED_TIMES.findall(end)]
+    times += map(int, _JSON_TIMES.findall(end))
+    return (time for time in times if time in _PLAUSIBLE_NS)
 
 
 def contents(path: Path) -> bytes:
