@@ -174,11 +174,12 @@ def _record_table(entries: Entries, origin: Origin, version: str | None) -> pa.T
     if not entries.columns:
         return schema.empty_table()
     rows = len(entries.columns["entry_index"])
-    same = {name: getattr(origin, name, None) for name in schema.names if name not in entries.columns}
-    same["fr_version"] = version
-    columns = [
-        entries.columns[f.name] if f.name in entries.columns else _same(same[f.name], f.type, rows) for f in schema
-    ]
+    columns = []
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        if name in entries.columns:
+            columns.append(entries.columns[name])
+        else:
+            columns.append(_same(version if name == "fr_version" else getattr(origin, name, None), kind, rows))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -11,10 +11,10 @@ from whichrank.tables import TABLES, Column, Table
 COMPACTED = "global.duckdb"  # file of a compacted store; it attaches as `global` by itself
 
 
-def schemas() -> list[str]:
-    """The catalog `global` and every schema, in both."""
+def schemas(*, compressed: bool = False) -> list[str]:
+    """The catalog `global` and every schema, in both. compressed: a CHECKPOINT of `global` packs what is in memory."""
     return [
-        "ATTACH IF NOT EXISTS ':memory:' AS global",
+        f"ATTACH IF NOT EXISTS ':memory:' AS global{' (COMPRESS)' if compressed else ''}",
         *(
             f"CREATE SCHEMA IF NOT EXISTS {s}"
             for s in ("global.shard", "global.dumps", "facts", "checks", "statements")

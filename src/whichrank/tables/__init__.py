@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from whichrank.tables.collection import NOTE
 from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
-from whichrank.tables.spec import Column, Table, arrow_schema, comments, view_ddl
+from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
 
 TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NOTE)
 
@@ -23,6 +23,7 @@ __all__ = [
     "TABLES",
     "Column",
     "Table",
+    "arrow_row",
     "arrow_schema",
     "by_name",
     "comments",

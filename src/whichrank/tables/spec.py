@@ -32,7 +32,7 @@ class Column:
     via: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a table is itself: it is looked up for every dump
 class Table:
     """One table. `grain` says what one row is; `key` is set on lookup tables only (content hash, equal everywhere)."""
 
@@ -79,6 +79,14 @@ def arrow_schema(table: Table) -> pa.Schema:
         return pa.field(column.name, _arrow_type(column.type), metadata=meta)
 
     return pa.schema([field(c) for c in table.stored], metadata={"table": table.full_name})
+
+
+@cache
+def arrow_row(table: Table) -> pa.StructType:
+    """The stored columns as one Arrow type."""
+    import pyarrow as pa
+
+    return pa.struct(list(arrow_schema(table)))
 
 
 def _arrow_type(duck: str) -> pa.DataType:
