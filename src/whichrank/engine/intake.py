@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from whichrank.batch import Batch
 from whichrank.engine.witnesses import WITNESSES, Progress, Witness, claimed
 from whichrank.errors import NoEvidence, UsageError
+from whichrank.store import live
 from whichrank.store.ddl import COMPACTED
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, by_name
 
@@ -64,6 +65,8 @@ def is_store(path: Path) -> bool:
     """A folder with a folder per table (or global.duckdb) in it, or a .duckdb file."""
     if path.is_file():
         return path.suffix == ".duckdb"
+    if any((path / folder).is_dir() for folder in live.FOLDERS):
+        return True
     return (path / COMPACTED).is_file() or any(by_name(child.name) and child.is_dir() for child in path.iterdir())
 
 
@@ -75,15 +78,30 @@ def batches(sources: Sources, on_progress: Progress | None = None) -> Generator[
         from whichrank.collectors.flight_recorder_dump import read
 
         dumps = read(paths, apart_from=others, on_progress=on_progress)
-    return _rows(dumps, sources.others, on_progress)
+    return _rows(dumps, sources, on_progress)
 
 
-def _rows(
-    dumps: Iterator[Batch], others: Mapping[Witness, Sequence[Path]], on_progress: Progress | None
-) -> Generator[Batch, None, None]:
+def _rows(dumps: Iterator[Batch], sources: Sources, on_progress: Progress | None) -> Generator[Batch, None, None]:
     yield from dumps
-    for witness, paths in others.items():
+    for witness, paths in sources.others.items():
         yield from witness.collector().read(paths, on_progress=on_progress)
+    for store in sources.stores:
+        if (store / live.ANSWERS).is_dir():
+            yield from _answers(store)
+
+
+def _answers(store: Path) -> Iterator[Batch]:
+    """What running processes answered becomes shards; where the store cannot be written to, rows in memory."""
+    from whichrank.engine import snapshot
+    from whichrank.store.shards import StoreNotWritten
+
+    try:
+        snapshot.convert_all(store)
+    except StoreNotWritten:
+        whole = [i for i in live.snapshot_ids(store) if live.complete(store, i)] or live.snapshot_ids(store)
+        for snapshot_id in whole[-1:]:
+            if not any(store.glob(f"{DUMP.name}/rank=*/{snapshot_id}.parquet")):
+                yield from snapshot.batches(store, snapshot_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,16 +43,20 @@ def write(store: Path, batch: Batch) -> list[Path]:
 
     Raises StoreNotWritten; what was written before stays, and is whole. UsageError: the snapshot_id is no file name.
     """
-    rank = "none" if batch.rank is None else str(batch.rank)
     written = []
     for table in sorted(map(_table, batch.tables), key=_when):
         rows = batch.tables[table.name]
         if rows.num_rows:
-            path = store / table.name / f"rank={rank}" / f"{_stem(batch, table, rows)}.parquet"
+            path = shard_path(store, table, batch.rank, _stem(batch, table, rows))
             with _new_file(store, path) as file:
                 _write_parquet(table, rows, file)
             written.append(path)
     return written
+
+
+def shard_path(store: Path, table: Table, rank: int | None, stem: str) -> Path:
+    """Where the rows of a rank and snapshot are. stem: the snapshot_id; notes have their content's hash behind it."""
+    return store / table.name / f"rank={'none' if rank is None else rank}" / f"{stem}.parquet"
 
 
 def keep_raw(store: Path, snapshot_id: str, path: Path) -> Path:
@@ -147,7 +151,7 @@ def _new_file(store: Path, path: Path) -> Iterator[IO[bytes]]:
         for folder in (path.parent, *new_folders):
             _sync_folder(folder)
     except OSError as error:
-        raise _not_written(store, error) from None
+        raise not_written(store, error) from None
 
 
 def _make_folders(folder: Path) -> list[Path]:
@@ -172,7 +176,8 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _not_written(store: Path, error: OSError) -> StoreNotWritten:
+def not_written(store: Path, error: OSError) -> StoreNotWritten:
+    """What to tell a person about an error of the file system."""
     what = f"the store {store} cannot be written to: {error.strerror or error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreNotWritten(what, next="make room, then collect again: what was written is whole and stays")

@@ -5,16 +5,18 @@ A new table: its spec into a module here, its name into `TABLES`, and `python -m
 
 from __future__ import annotations
 
+from whichrank.tables.cluster import NODES
 from whichrank.tables.collection import NOTE
 from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
 from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
 
-TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NOTE)
+TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NODES, NOTE)
 
 __all__ = [
     "DUMP",
     "FLIGHT_RECORD",
     "LOOKUPS",
+    "NODES",
     "NOTE",
     "PG_STATUS",
     "RANKS",

@@ -21,6 +21,10 @@ from whichrank.surfaces.terminal import colour_of, progress, width_of
 @click.option(
     "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=name_and_value, help="Of the skill."
 )
+@click.option("--snapshot", "ask", is_flag=True, help="PATH is the store of a running job: ask its ranks first.")
+@click.option(
+    "--wait", "wait_s", metavar="SECONDS", default=3.0, show_default=True, help="For ranks that do not answer --snapshot."
+)
 @click.option("--local", is_flag=True, help="Look only at what this host collected.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")
 @click.option("--all", "everything", is_flag=True, help="Also show consequences, meanings and every gap.")
@@ -29,6 +33,8 @@ def command(
     paths: tuple[Path, ...],
     skill: str,
     parameters: dict[str, Any],
+    ask: bool,
+    wait_s: float,
     local: bool,
     as_json: bool,
     everything: bool,
@@ -47,6 +53,8 @@ def command(
         if "use_global" in parameters:
             raise UsageError("--local and --param use_global say the same", next="leave one of them out")
         parameters = {**parameters, "use_global": False}
+    if ask:
+        _ask(paths, wait_s)
     with progress("reading dumps") as step:
         reading = intake.begin(paths, on_progress=step)
         from whichrank.engine.runner import diagnose  # the slow part of a start, while the dumps are being read
@@ -64,3 +72,12 @@ def command(
         text = screen(diagnosis, everything=everything, width=width_of(sys.stdout), colour=colour, seconds=seconds)
         click.echo(text, color=colour)
     return diagnosis.exit_code
+
+
+def _ask(paths: tuple[Path, ...], wait_s: float) -> None:
+    from whichrank.engine.snapshot import take
+
+    if len(paths) != 1:
+        raise UsageError("--snapshot asks the job of one store", next="whichrank diagnose STORE --snapshot")
+    with progress("waiting for ranks") as step:
+        take(paths[0], wait_s, on_progress=step)

@@ -1,0 +1,152 @@
+"""The Flight Recorder of this process, and what its dump does not say: who we are, and who belongs to which group.
+
+Runs inside training processes: nothing is imported but the standard library, and torch only if the job has done so.
+The recorder's bytes are handed over as they are; `flight_recorder_answer` turns them into rows, elsewhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+TURN_ON = "set TORCH_FR_BUFFER_SIZE=2000 (before torch 2.8: TORCH_NCCL_TRACE_BUFFER_SIZE=2000), a count of entries"
+_JOBS = (  # variables that name a job, and those that count its restarts
+    ("TORCHELASTIC_RUN_ID", ("TORCHELASTIC_RESTART_COUNT",)),
+    ("SLURM_JOB_ID", ("SLURM_STEP_ID", "SLURM_RESTART_COUNT")),
+    ("JOB_ID", ("JOB_RESTART_COUNT",)),
+    ("KUBERNETES_JOB_NAME", ("JOB_RESTART_COUNT",)),
+)
+
+
+class NoRecorder(Exception):
+    """This torch has no Flight Recorder, or torch is not there."""
+
+
+def job_id(env: Mapping[str, str] = os.environ) -> str:
+    """Job and attempt, from torchelastic, SLURM or Kubernetes; else from the address of the rendezvous."""
+    where = ":".join(filter(None, (env.get("MASTER_ADDR"), env.get("MASTER_PORT"))))
+    parts: list[str] = []
+    for name, counters in _JOBS:
+        if env.get(name) and env[name] != "none":  # torchrun's run id without a rendezvous
+            parts += [env[name], *(env[c] for c in counters if env.get(c))]
+            break
+    if not parts:
+        parts = [where or f"{socket.gethostname()}:{os.getpid()}", env.get("TORCHELASTIC_RESTART_COUNT", "")]
+    return "/".join(filter(None, parts))
+
+
+def identity(env: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """rank, world_size, local_rank, host, pid, job_id, torch_version, nccl_version; None is unknown."""
+    dist = _distributed()
+    ready = _ready(dist)
+    rank = dist.get_rank() if ready else _number(env, "RANK", "SLURM_PROCID")
+    size = dist.get_world_size() if ready else _number(env, "WORLD_SIZE", "SLURM_NTASKS")
+    return {
+        "rank": rank,
+        "world_size": size,
+        "local_rank": _number(env, "LOCAL_RANK", "SLURM_LOCALID"),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "job_id": job_id(env),
+        "torch_version": str(getattr(sys.modules.get("torch"), "__version__", "")) or None,
+        "nccl_version": _nccl_version(),
+        "backend": str(dist.get_backend()) if ready else None,
+    }
+
+
+def groups() -> dict[str, dict[str, Any]]:
+    """Groups of this process as torch knows them: name -> {name, desc, ranks (global, in group order)}."""
+    dist = _distributed()
+    if not _ready(dist):
+        return {}
+    world = dist.distributed_c10d._world
+    found = {}
+    for group, ranks in dict(world.pg_group_ranks).items():
+        name = str(world.pg_names.get(group) or getattr(group, "group_name", ""))
+        desc = str(getattr(group, "group_desc", "") or "")
+        found[name] = {"name": name, "desc": desc, "ranks": [r for r, _ in sorted(ranks.items(), key=lambda kv: kv[1])]}
+    return found
+
+
+def dumps(*, stacks: bool, only_active: bool = False) -> dict[str, bytes]:
+    """Dumps of every recorder of this process that holds entries: source -> pickle. Raises NoRecorder.
+
+    NCCL's own recorder and the general one may be the same object or two; with torch >= 2.15 each backend has one.
+    """
+    module = sys.modules.get("torch._C._distributed_c10d")
+    if module is None:
+        raise NoRecorder("torch.distributed is not imported in this process")
+    found: dict[str, bytes] = {}
+    for name in ("_dump_nccl_trace", "_dump_fr_trace", "_dump_xccl_trace"):
+        function = getattr(module, name, None)
+        if function is not None:
+            found |= _ask(name, function, stacks, only_active)
+    if not found:
+        raise NoRecorder(f"this torch has no Flight Recorder (needs 2.5 or newer); then {TURN_ON}")
+    return found
+
+
+def recorder_off(env: Mapping[str, str] = os.environ) -> bool:
+    """Whether a variable, or the default before torch 2.11, keeps the recorder off."""
+    said = env.get("TORCH_FR_BUFFER_SIZE", env.get("TORCH_NCCL_TRACE_BUFFER_SIZE"))
+    if said is not None:
+        return said.strip() == "0"
+    version = str(getattr(sys.modules.get("torch"), "__version__", ""))
+    parts = [int(p) for p in version.split("+")[0].split(".")[:2] if p.isdigit()]
+    return len(parts) == 2 and tuple(parts) < (2, 11)
+
+
+def _ask(name: str, function: Callable[..., bytes], stacks: bool, only_active: bool) -> dict[str, bytes]:
+    flags = {"includeCollectives": True, "includeStackTraces": stacks, "onlyActive": only_active}
+    backends = _backends() if "backend" in (getattr(function, "__doc__", "") or "") else []
+    if not backends:
+        return {name: _call(function, flags)}
+    found = {}
+    for backend in backends:  # one recorder each, since torch 2.15
+        try:
+            found[f"{name}:{backend}"] = function(**flags, backend=backend)
+        except (RuntimeError, TypeError, ValueError):
+            continue  # a backend without a recorder
+    return found or {name: _call(function, flags)}
+
+
+def _call(function: Callable[..., bytes], flags: dict[str, bool]) -> bytes:
+    try:
+        return function(**flags)
+    except TypeError:
+        return function(*flags.values())  # older bindings have no names
+
+
+def _backends() -> list[str]:
+    dist = _distributed()
+    if not _ready(dist):
+        return []
+    world = dist.distributed_c10d._world
+    named = {str(value[0]) for value in dict(world.pg_map).values() if value}
+    return sorted({part.rpartition(":")[2] for name in named for part in name.split(",")})
+
+
+def _distributed() -> Any:
+    return sys.modules.get("torch.distributed")
+
+
+def _ready(dist: Any) -> bool:
+    return bool(dist is not None and inspect.ismodule(dist) and dist.is_available() and dist.is_initialized())
+
+
+def _nccl_version() -> str | None:
+    cuda = sys.modules.get("torch.cuda.nccl")
+    if cuda is None:
+        return None
+    try:
+        return ".".join(str(part) for part in cuda.version())
+    except Exception as error:  # whatever a build without NCCL raises
+        return f"unknown ({type(error).__name__})"
+
+
+def _number(env: Mapping[str, str], *names: str) -> int | None:
+    return next((int(env[name]) for name in names if env.get(name, "").isdigit()), None)
