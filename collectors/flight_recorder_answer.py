@@ -31,6 +31,8 @@ def to_rows(head: Mapping[str, Any], body: bytes, stacks: bytes | None = None, n
         if payload is None:
             return notes_batch(snapshot, rank, notes)
         _add_groups(payload, head.get("groups") or {})
+        if head.get("raised_in") == "collective":
+            _reopen(payload)
         batch = to_batch(payload, _origin(head, len(body)))
     except LoadError as error:
         notes.append(note(error.kind, f"the answer of rank {rank}: {error}", severity="error", source=name, rank=rank))
@@ -127,3 +129,16 @@ def _add_groups(payload: Any, groups: Mapping[str, Any]) -> None:
         if name and name not in known and isinstance(group, dict) and isinstance(group.get("ranks"), list):
             known[name] = {"name": name, "desc": str(group.get("desc", "")), "ranks": json.dumps(group["ranks"])}
     payload["pg_config"] = known
+
+
+def _reopen(payload: Any) -> None:
+    """Gloo marks everything as finished before it raises. The call that raised is the newest one, and is still open."""
+    entries = payload.get("entries") if isinstance(payload, dict) else None
+    newest = entries[-1] if isinstance(entries, list) and entries else None
+    if not isinstance(newest, dict) or newest.get("state") == "completed" or newest.get("retired") is not True:
+        return
+    newest["retired"] = False
+    status = payload.get("pg_status")
+    counters = status.get(str(newest.get("pg_id"))) if isinstance(status, dict) else None
+    if isinstance(counters, dict) and isinstance(counters.get("last_enqueued_collective"), int):
+        counters["last_completed_collective"] = counters["last_enqueued_collective"] - 1

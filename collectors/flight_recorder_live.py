@@ -90,6 +90,29 @@ def dumps(*, stacks: bool, only_active: bool = False) -> dict[str, bytes]:
     return found
 
 
+def ready() -> bool:
+    """Whether torch.distributed has been initialised in this process."""
+    return _ready(_distributed())
+
+
+def warm_up() -> None:
+    """Make torch load what it needs to name stacks: the first time costs a second of CPU, without the GIL."""
+    profiler = sys.modules.get("torch._C._profiler")
+    gather, symbolize = getattr(profiler, "gather_traceback", None), getattr(profiler, "symbolize_tracebacks", None)
+    if gather and symbolize:
+        symbolize([gather(True, False, False)])
+
+
+def raised_in(error: BaseException) -> str | None:
+    """`collective` where a call of torch.distributed raised it: then the newest operation is the one that failed."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d":
+            return "collective"
+        trace = trace.tb_next
+    return None
+
+
 def recorder_off(env: Mapping[str, str] = os.environ) -> bool:
     """Whether a variable, or the default before torch 2.11, keeps the recorder off."""
     said = env.get("TORCH_FR_BUFFER_SIZE", env.get("TORCH_NCCL_TRACE_BUFFER_SIZE"))

@@ -1,6 +1,6 @@
 """`whichrank.watch(store)` in a script, or no change of code: `python -m whichrank.watch [-m] train.py ARGS`.
 
-    WHICHRANK_STORE=/shared/run-17 torchrun --nproc-per-node 8 -m whichrank.watch train.py --lr 0.1
+WHICHRANK_STORE=/shared/run-17 torchrun --nproc-per-node 8 -m whichrank.watch train.py --lr 0.1
 """
 
 from __future__ import annotations

@@ -14,12 +14,13 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from whichrank.collectors import flight_recorder_live as recorder
+from whichrank.leaving import Termination
 from whichrank.store import live
 
 POLL_S = 0.25
@@ -52,7 +53,9 @@ def watch(
             return
         where = store or os.environ.get("WHICHRANK_STORE")
         if not where:
-            _LOG.warning("whichrank: no store: give watch() a folder, or set WHICHRANK_STORE; this process is not watched")
+            _LOG.warning(
+                "whichrank: no store: give watch() a folder, or set WHICHRANK_STORE; this process is not watched"
+            )
             return
         watcher = Watcher(
             Path(where).absolute(),
@@ -70,7 +73,12 @@ class Watcher(threading.Thread):
     """The thread. Every public method may be called from hooks of the interpreter."""
 
     def __init__(
-        self, store: Path, *, every_s: float | None = None, suspect_after_s: float | None = None, job_id: str | None = None
+        self,
+        store: Path,
+        *,
+        every_s: float | None = None,
+        suspect_after_s: float | None = None,
+        job_id: str | None = None,
     ) -> None:
         super().__init__(name="whichrank", daemon=True)
         self.store = store
@@ -80,6 +88,9 @@ class Watcher(threading.Thread):
         self.job_id = job_id or recorder.job_id()
         self.started_ns = time.time_ns()
         self._leave = threading.Event()
+        self._termination = Termination()
+        self._missed: list[str] = []  # answers that could not be written, to be told with the next one
+        self._warm = False
         self._answering = threading.Lock()
         self._answered: set[str] = set()
         self._warned = False
@@ -91,44 +102,65 @@ class Watcher(threading.Thread):
     # ---- start and end -----------------------------------------------------------------------------------------------
     def start(self) -> None:
         """Start the thread and hook it to the ways a process ends."""
+        self._guard(self._termination.install)
         super().start()
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._forget)
         previous = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            self.on_exception(kind, error)
+            self.on_exception(error)
             previous(kind, error, trace)
 
         sys.excepthook = hook
 
     def _forget(self) -> None:
         """In a forked child: the thread is not there, and the rank is its parent."""
-        self.pid = -1  # and nothing else: a lock may be held by the thread that is gone
+        if self.pid != -1:
+            self.pid = -1  # no lock is touched: it may be held by the thread that is gone
+            self._guard(self._termination.forget)
 
     def _at_exit(self) -> None:
         if os.getpid() != self.pid or self._leave.is_set():
             return
         self._leave.set()
+        self._guard(self._termination.wake)
         self._guard(lambda: self._describe("failed" if self._described.get("state") == "failed" else "exited"))
         self.join(_JOIN_EXIT_S)  # not in the middle of a dump while the interpreter goes away
 
-    def on_exception(self, kind: type[BaseException], error: BaseException) -> None:
+    def on_exception(self, error: BaseException) -> None:
         """An exception ends the process: leave what the recorder holds, and ask the other ranks for theirs."""
-        if os.getpid() != self.pid or issubclass(kind, KeyboardInterrupt):
+        if os.getpid() != self.pid or isinstance(error, KeyboardInterrupt):
             return
+        said = {"why": f"{type(error).__name__}: {str(error)[:300]}", "raised_in": recorder.raised_in(error)}
 
         def say() -> None:
-            self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), f"{kind.__name__}: {str(error)[:300]}")
+            self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said)
             self._describe("failed")
 
+        self._termination.busy.set()
         self._guard(say)
+
+    def _on_sigterm(self) -> None:
+        """Somebody ends the process. Whatever it waits for is still open now, unlike after an exception."""
+        said = {"why": "SIGTERM", "raised_in": None}
+        try:
+            self._guard(
+                lambda: self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said)
+            )
+            self._guard(lambda: self._describe("terminated"))
+        finally:
+            self._termination.end()
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
     def run(self) -> None:
         """Until the process ends."""
-        while not self._leave.wait(POLL_S):
+        while not self._leave.is_set():
+            if self._termination.wait(POLL_S):
+                self._on_sigterm()
+                continue
             self._guard(self._beat)
+            self._guard(self._warm_up)
             self._guard(self._requests)
             self._guard(self._suspect)
             self._guard(self._interval)
@@ -140,7 +172,10 @@ class Watcher(threading.Thread):
             if not self._warned:
                 self._warned = True
                 _LOG.warning(
-                    "whichrank: %s: %s: %s; training goes on, this is said once", self.store, type(error).__name__, error
+                    "whichrank: %s: %s: %s; training goes on, this is said once",
+                    self.store,
+                    type(error).__name__,
+                    error,
                 )
 
     def _is_due(self, name: str, seconds: float) -> bool:
@@ -159,6 +194,12 @@ class Watcher(threading.Thread):
             os.utime(path)
         else:
             self._describe("running")
+
+    def _warm_up(self) -> None:
+        """Once, as soon as there are groups: stacks cost a second of CPU the first time, and the job still starts."""
+        if not self._warm and recorder.ready():
+            self._warm = True
+            recorder.warm_up()
 
     def _describe(self, state: str) -> None:
         who = recorder.identity() | {"job_id": self.job_id, "started_ns": self.started_ns, "state": state}
@@ -192,34 +233,49 @@ class Watcher(threading.Thread):
                 continue
             self._answer(request)
 
-    def _answer(self, request: live.Request, why: str | None = None) -> None:
-        """First without stacks, because that is quick; the bytes are on the disk before anything else happens."""
+    def _answer(self, request: live.Request, end: Mapping[str, Any] | None = None) -> None:
+        """First without stacks, because that is quick; the bytes are on the disk before anything else happens.
+
+        end: why this process ends (`why`, `raised_in`); it says more than an answer given before.
+        """
         with self._answering:
-            if request.snapshot_id in self._answered:
+            if request.snapshot_id in self._answered and end is None:
                 return
             self._answered.add(request.snapshot_id)
-            if not self._write_answer(request, why, stacks=False) or not request.stacks or why is not None:
-                return
-        self._write_answer(request, why, stacks=True)
+            try:
+                found = self._write_answer(request, end, stacks=False)
+            except OSError as error:
+                self._missed.append(f"{request.snapshot_id}: {error}")
+                raise
+        if found and request.stacks and end is None:
+            self._write_answer(request, end, stacks=True)
 
-    def _write_answer(self, request: live.Request, why: str | None, *, stacks: bool) -> bool:
-        head = recorder.identity() | {"job_id": self.job_id, "snapshot_id": request.snapshot_id, "reason": request.reason}
+    def _write_answer(self, request: live.Request, end: Mapping[str, Any] | None, *, stacks: bool) -> bool:
+        head = recorder.identity() | {"job_id": self.job_id, "snapshot_id": request.snapshot_id} | (end or {})
         if head["rank"] is None:
             return False
-        notes = [{"kind": "exception", "message": f"rank {head['rank']} ended with {why}"}] if why else []
         parts: dict[str, bytes] = {}
+        notes = []
         try:
             head["snapshot_ns"] = time.time_ns()
             parts = recorder.dumps(stacks=stacks)
         except recorder.NoRecorder as error:
             notes.append({"kind": "no_recorder", "message": f"rank {head['rank']}: {error}"})
-        if recorder.recorder_off():
-            message = f"rank {head['rank']}: the Flight Recorder is off: {recorder.TURN_ON}"
-            notes.append({"kind": "recorder_off", "message": message})
-        head |= {"groups": recorder.groups(), "notes": notes, "parts": [len(part) for part in parts.values()]}
+        head |= {"reason": request.reason, "groups": recorder.groups(), "parts": [len(p) for p in parts.values()]}
+        head["notes"] = notes + self._notes(head["rank"], end)
         path = live.answer_path(self.store, request.snapshot_id, head["rank"], stacks=stacks)
         live.write_whole(path, live.join(head, b"".join(parts.values())))
+        self._missed.clear()
         return bool(parts)
+
+    def _notes(self, rank: int, end: Mapping[str, Any] | None) -> list[dict[str, str]]:
+        notes = [{"kind": "answer_lost", "message": f"rank {rank} could not write {text}"} for text in self._missed]
+        if end:
+            notes.append({"kind": "exception", "message": f"rank {rank} ended with {end['why']}"})
+        if recorder.recorder_off():
+            message = f"rank {rank}: the Flight Recorder is off: {recorder.TURN_ON}"
+            notes.append({"kind": "recorder_off", "message": message})
+        return notes
 
     # ---- asking on our own -------------------------------------------------------------------------------------------
     def _suspect(self) -> None:

@@ -51,7 +51,9 @@ def take(
 
     job = job_id or live.newest_job(store)
     if job is None or not live.nodes(store, job):
-        raise NoEvidence(f"no running job has said a word in {store}", looked_for="nodes/<job>/rank=<n>.json", next=TURN_ON)
+        raise NoEvidence(
+            f"no running job has said a word in {store}", looked_for="nodes/<job>/rank=<n>.json", next=TURN_ON
+        )
     started = time.monotonic()
     try:
         request = live.new_request(job, "asked")
@@ -63,7 +65,9 @@ def take(
         raise not_written(store, error) from None
     if "answered" not in states.values():
         shown = ", ".join(f"rank {rank} {state}" for rank, state in sorted(states.items())[:8])
-        raise NoEvidence(f"no rank of job {job} answered within {wait_s:.0f} s: {shown}", next=f"whichrank diagnose {store}")
+        raise NoEvidence(
+            f"no rank of job {job} answered within {wait_s:.0f} s: {shown}", next=f"whichrank diagnose {store}"
+        )
     convert(store, request.snapshot_id)
     hosts = {node["rank"]: node.get("host") for node in live.nodes(store, job)}
     return Snapshot(request.snapshot_id, job, states, hosts, time.monotonic() - started)

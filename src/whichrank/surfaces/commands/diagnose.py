@@ -23,7 +23,12 @@ from whichrank.surfaces.terminal import colour_of, progress, width_of
 )
 @click.option("--snapshot", "ask", is_flag=True, help="PATH is the store of a running job: ask its ranks first.")
 @click.option(
-    "--wait", "wait_s", metavar="SECONDS", default=3.0, show_default=True, help="For ranks that do not answer --snapshot."
+    "--wait",
+    "wait_s",
+    metavar="SECONDS",
+    default=3.0,
+    show_default=True,
+    help="For ranks that do not answer --snapshot.",
 )
 @click.option("--local", is_flag=True, help="Look only at what this host collected.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")

@@ -1,0 +1,77 @@
+"""SIGTERM in a training process: told to a thread of ours at once, even while the main thread waits inside a C call.
+
+Python runs signal handlers in the main thread, between two of its own instructions, and a rank that hangs in a
+collective has none. But a byte goes through a pipe at the moment of the signal, and any thread can read it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import threading
+from types import FrameType
+
+GRACE_S = 2.0  # what is not written by then is lost; torchrun and SLURM kill after 30 s
+
+
+class Termination:
+    """Takes SIGTERM over where it would end the process silently, and leaves it alone where the job handles it itself."""
+
+    def __init__(self) -> None:
+        self._said = threading.Event()
+        self._read, self._write = -1, -1
+        self.busy = threading.Event()  # the main thread is writing what it leaves: it may not wait for itself
+
+    def install(self) -> None:
+        """From the main thread only, where there is no handler yet; elsewhere nothing happens."""
+        here = threading.current_thread() is threading.main_thread()
+        if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        os.set_blocking(self._read, False)
+        before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        if before != -1:  # somebody, an event loop, wants to be told; the handler alone must do
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._handle)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long for a SIGTERM; whether there was one."""
+        if self._read < 0:
+            return self._said.wait(seconds)
+        if select.select([self._read], [], [], seconds)[0]:
+            return signal.SIGTERM in os.read(self._read, 4096)
+        return False
+
+    def wake(self) -> None:
+        """End a `wait` early."""
+        if self._write >= 0:
+            os.write(self._write, b"\0")
+
+    def end(self) -> None:
+        """What had to be written is written: let the signal do what it would have done. From any thread."""
+        self._said.set()
+        if signal.getsignal(signal.SIGTERM) == self._handle and not self.busy.is_set():
+            self._default()
+
+    def forget(self) -> None:
+        """In a forked child, which shares the pipe with its parent: as if nothing had been installed."""
+        if self._read >= 0:
+            signal.set_wakeup_fd(-1)
+            if signal.getsignal(signal.SIGTERM) == self._handle:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.close(self._read)
+            os.close(self._write)
+            self._read, self._write = -1, -1
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self.busy.is_set():
+            self._said.wait(GRACE_S)
+            self._default()
+
+    @staticmethod
+    def _default() -> None:
+        ctypes.pythonapi.PyOS_setsig(signal.SIGTERM, ctypes.c_void_p(int(signal.SIG_DFL)))  # signal.signal: main only
+        os.kill(os.getpid(), signal.SIGTERM)
