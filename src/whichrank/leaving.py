@@ -11,18 +11,22 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 GRACE_S = 2.0  # what is not written by then is lost; torchrun and SLURM kill after 30 s
 
 
 class Termination:
-    """Takes SIGTERM over where it would end the process silently, and leaves it alone where the job handles it itself."""
+    """Takes SIGTERM over where it would end the process silently; leaves it alone where the job handles it itself."""
 
     def __init__(self) -> None:
         self._said = threading.Event()
         self._read, self._write = -1, -1
-        self.busy = threading.Event()  # the main thread is writing what it leaves: it may not wait for itself
+        self._woken = threading.Event()
+        self._busy = False
+        self._pending = False
 
     def install(self) -> None:
         """From the main thread only, where there is no handler yet; elsewhere nothing happens."""
@@ -40,20 +44,33 @@ class Termination:
     def wait(self, seconds: float) -> bool:
         """Wait so long for a SIGTERM; whether there was one."""
         if self._read < 0:
-            return self._said.wait(seconds)
+            return self._woken.wait(seconds) and False
         if select.select([self._read], [], [], seconds)[0]:
             return signal.SIGTERM in os.read(self._read, 4096)
         return False
 
     def wake(self) -> None:
-        """End a `wait` early."""
+        """End a `wait` early, and let nobody wait for it any more."""
+        self._said.set()
+        self._woken.set()
         if self._write >= 0:
             os.write(self._write, b"\0")
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """A main thread that is writing what it leaves is not interrupted: it would wait for itself."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+            if self._pending:
+                self._default()
 
     def end(self) -> None:
         """What had to be written is written: let the signal do what it would have done. From any thread."""
         self._said.set()
-        if signal.getsignal(signal.SIGTERM) == self._handle and not self.busy.is_set():
+        if signal.getsignal(signal.SIGTERM) == self._handle and not self._busy:
             self._default()
 
     def forget(self) -> None:
@@ -67,7 +84,9 @@ class Termination:
             self._read, self._write = -1, -1
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self.busy.is_set():
+        if self._busy:
+            self._pending = True
+        else:
             self._said.wait(GRACE_S)
             self._default()
 

@@ -14,7 +14,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -109,8 +109,9 @@ class Watcher(threading.Thread):
         previous = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            self.on_exception(error)
-            previous(kind, error, trace)
+            with self._termination.postponed():
+                self.on_exception(error)
+                previous(kind, error, trace)
 
         sys.excepthook = hook
 
@@ -138,16 +139,13 @@ class Watcher(threading.Thread):
             self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said)
             self._describe("failed")
 
-        self._termination.busy.set()
         self._guard(say)
 
     def _on_sigterm(self) -> None:
         """Somebody ends the process. Whatever it waits for is still open now, unlike after an exception."""
         said = {"why": "SIGTERM", "raised_in": None}
         try:
-            self._guard(
-                lambda: self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said)
-            )
+            self._guard(lambda: self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said))
             self._guard(lambda: self._describe("terminated"))
         finally:
             self._termination.end()
@@ -233,7 +231,7 @@ class Watcher(threading.Thread):
                 continue
             self._answer(request)
 
-    def _answer(self, request: live.Request, end: Mapping[str, Any] | None = None) -> None:
+    def _answer(self, request: live.Request, end: dict[str, Any] | None = None) -> None:
         """First without stacks, because that is quick; the bytes are on the disk before anything else happens.
 
         end: why this process ends (`why`, `raised_in`); it says more than an answer given before.
@@ -250,7 +248,7 @@ class Watcher(threading.Thread):
         if found and request.stacks and end is None:
             self._write_answer(request, end, stacks=True)
 
-    def _write_answer(self, request: live.Request, end: Mapping[str, Any] | None, *, stacks: bool) -> bool:
+    def _write_answer(self, request: live.Request, end: dict[str, Any] | None, *, stacks: bool) -> bool:
         head = recorder.identity() | {"job_id": self.job_id, "snapshot_id": request.snapshot_id} | (end or {})
         if head["rank"] is None:
             return False
@@ -268,7 +266,7 @@ class Watcher(threading.Thread):
         self._missed.clear()
         return bool(parts)
 
-    def _notes(self, rank: int, end: Mapping[str, Any] | None) -> list[dict[str, str]]:
+    def _notes(self, rank: int, end: dict[str, Any] | None) -> list[dict[str, str]]:
         notes = [{"kind": "answer_lost", "message": f"rank {rank} could not write {text}"} for text in self._missed]
         if end:
             notes.append({"kind": "exception", "message": f"rank {rank} ended with {end['why']}"})

@@ -16,7 +16,7 @@ from whichrank.tables import DUMP, NODES
 
 POLL_S = 0.05
 STACKS_S = 3.0  # a verdict does not need them, so nobody waits longer for them
-GONE = ("dead", "stopped", "exited", "failed")
+GONE = ("exited", "failed", "terminated")  # what a process says of itself when it goes
 TURN_ON = "start the job with WHICHRANK_STORE=STORE torchrun ... -m whichrank.watch train.py"
 Progress = Callable[[int, int], None]
 
@@ -41,11 +41,17 @@ class Snapshot:
 
 
 def take(
-    store: Path, wait_s: float = 30.0, *, job_id: str | None = None, on_progress: Progress | None = None
+    store: Path,
+    wait_s: float = 30.0,
+    *,
+    job_id: str | None = None,
+    stacks_s: float = STACKS_S,
+    on_progress: Progress | None = None,
 ) -> Snapshot:
     """Ask, wait until everyone who can answer has, or for wait_s, and write the shards.
 
-    Raises NoEvidence where nobody watches or nobody answers, StoreNotWritten.
+    stacks_s: when all have answered, wait so long for their stacks. Where nobody answers because all are gone, the
+    snapshot is what they left on the way out. Raises NoEvidence where nobody watches or nobody answers, StoreNotWritten.
     """
     from whichrank.store.shards import not_written
 
@@ -58,22 +64,37 @@ def take(
     try:
         request = live.new_request(job, "asked")
         live.ask(store, request)
-        states = _wait(store, request, started + wait_s, on_progress)
-        if "answered" in states.values():
-            live.close(store, request.snapshot_id, states)
+        states = _wait(store, request, (started + wait_s, stacks_s), on_progress)
+        snapshot_id = request.snapshot_id if "answered" in states.values() else _left_by(store, job)
+        if snapshot_id is None:
+            raise _nobody(store, job, wait_s, states)
+        if snapshot_id != request.snapshot_id:
+            states |= dict.fromkeys((a.rank for a in live.answers(store, snapshot_id)), "answered")
+        live.close(store, snapshot_id, states)
     except OSError as error:
         raise not_written(store, error) from None
-    if "answered" not in states.values():
-        shown = ", ".join(f"rank {rank} {state}" for rank, state in sorted(states.items())[:8])
-        raise NoEvidence(
-            f"no rank of job {job} answered within {wait_s:.0f} s: {shown}", next=f"whichrank diagnose {store}"
-        )
-    convert(store, request.snapshot_id)
+    convert(store, snapshot_id)
     hosts = {node["rank"]: node.get("host") for node in live.nodes(store, job)}
-    return Snapshot(request.snapshot_id, job, states, hosts, time.monotonic() - started)
+    return Snapshot(snapshot_id, job, states, hosts, time.monotonic() - started)
 
 
-def _wait(store: Path, request: live.Request, deadline: float, on_progress: Progress | None) -> dict[int, str]:
+def _left_by(store: Path, job: str) -> str | None:
+    """The newest snapshot of a job nobody answers for any more."""
+    theirs = {request.snapshot_id for request in live.requests(store) if request.job_id == job}
+    return max(theirs.intersection(live.snapshot_ids(store)), default=None)
+
+
+def _nobody(store: Path, job: str, wait_s: float, states: Mapping[int, str]) -> NoEvidence:
+    shown = ", ".join(f"rank {rank} {state}" for rank, state in sorted(states.items())[:8])
+    said = f"no rank of job {job} answered within {wait_s:.0f} s, and none left a snapshot: {shown}"
+    return NoEvidence(said, looked_for="processes with whichrank.watch in them", next=f"whichrank diagnose {store}")
+
+
+def _wait(
+    store: Path, request: live.Request, patience: tuple[float, float], on_progress: Progress | None
+) -> dict[int, str]:
+    """States of all ranks, when all that can have answered. patience: deadline (monotonic), seconds for stacks."""
+    deadline, stacks_s = patience
     enough: float | None = None  # when everyone who can answer has
     while True:
         answers = live.answers(store, request.snapshot_id)
@@ -83,7 +104,7 @@ def _wait(store: Path, request: live.Request, deadline: float, on_progress: Prog
         now = time.monotonic()
         if not any(state == "silent" for state in states.values()):
             enough = enough or now
-            if all(a.stacks for a in answers) or now > enough + STACKS_S:
+            if all(a.stacks for a in answers) or now > enough + stacks_s:
                 return states
         if now > deadline:
             return states
@@ -103,7 +124,7 @@ def _why_silent(node: Mapping[str, Any] | None) -> str:
     """What can be told about a process that has not answered: much on our host, little elsewhere."""
     if node is None:
         return "never_seen"
-    if node.get("state") in ("exited", "failed"):
+    if node.get("state") in GONE:
         return str(node["state"])
     if node.get("host") == socket.gethostname() and isinstance(node.get("pid"), int):
         try:

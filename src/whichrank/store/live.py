@@ -134,7 +134,7 @@ def node_path(store: Path, job_id: str, rank: int) -> Path:
 
 
 def nodes(store: Path, job_id: str | None = None) -> list[dict[str, Any]]:
-    """What the processes of a job (of all jobs) say of themselves, by job and rank; `heartbeat_ns` is the file's time."""
+    """What processes of a job (of all jobs) say of themselves, by job and rank; `heartbeat_ns`: the file's time."""
     pattern = f"{NODES}/{job_key(job_id) if job_id else '*'}/rank=*.json"
     found = []
     for path in store.glob(pattern):

@@ -25,7 +25,7 @@ NODES = Table(
         Column(
             "state",
             "VARCHAR",
-            "`answered`; or why not: `stopped` (SIGSTOP), `dead`, `exited`, `failed` (an exception), `silent`, "
+            "`answered`; or why not: `stopped` (SIGSTOP), `dead`, `exited`, `failed` (an exception), `terminated`, `silent`, "
             "`never_seen`.",
         ),
     ),

@@ -26,7 +26,7 @@ from whichrank.surfaces.terminal import colour_of, progress, width_of
     "--wait",
     "wait_s",
     metavar="SECONDS",
-    default=3.0,
+    default=2.5,
     show_default=True,
     help="For ranks that do not answer --snapshot.",
 )
@@ -85,4 +85,4 @@ def _ask(paths: tuple[Path, ...], wait_s: float) -> None:
     if len(paths) != 1:
         raise UsageError("--snapshot asks the job of one store", next="whichrank diagnose STORE --snapshot")
     with progress("waiting for ranks") as step:
-        take(paths[0], wait_s, on_progress=step)
+        take(paths[0], wait_s, stacks_s=1.0, on_progress=step)
