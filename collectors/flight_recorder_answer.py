@@ -55,7 +55,7 @@ def _origin(head: Mapping[str, Any], size: int) -> Origin:
     return Origin(
         str(head["snapshot_id"]),
         int(head["rank"]),
-        "process",
+        "exit" if head.get("why") else "process",
         size=size,
         host=str(head["host"]) if head.get("host") else None,
         job_id=str(head["job_id"]) if head.get("job_id") else None,

@@ -6,7 +6,6 @@ The recorder's bytes are handed over as they are; `flight_recorder_answer` turns
 
 from __future__ import annotations
 
-import inspect
 import os
 import socket
 import sys
@@ -158,7 +157,8 @@ def _distributed() -> Any:
 
 
 def _ready(dist: Any) -> bool:
-    return bool(dist is not None and inspect.ismodule(dist) and dist.is_available() and dist.is_initialized())
+    started = getattr(dist, "is_initialized", None)  # absent while another thread still imports torch
+    return bool(started and getattr(dist, "distributed_c10d", None) and started())
 
 
 def _nccl_version() -> str | None:

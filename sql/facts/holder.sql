@@ -1,6 +1,8 @@
 -- summary: "Who holds an event up: members that are absent, odd, unseen, stuck, or blocked earlier themselves."
 -- grain: one (hypothesis, event, member that holds it up)
--- reads: [facts.block, facts.member, facts.mismatch, facts.op, facts.p2p_wait, facts.peak, facts.pending, facts.position, facts.process_group, facts.ring, facts.shift]
+-- reads: [facts.block, facts.dump, facts.member, facts.mismatch, facts.op, facts.p2p_wait, facts.peak, facts.pending, facts.position, facts.process_group, facts.ring, facts.shift]
+-- params:
+--   live_limit_s: {type: double, default: 10.0, doc: "In a running process an operation younger than this is no hang."}
 -- rules: [V1, V2, P4, P10, L2, L5, L6]
 -- columns:
 --   ignoring: {doc: "Hypothesis, see facts.block."}
@@ -13,6 +15,10 @@ WITH stale AS (  -- peers finished what this dump does not hold yet: it was take
 ),
 moving AS (  -- a running process with nothing but fresh operations open: it goes on
   SELECT rank FROM facts.pending GROUP BY rank HAVING bool_and(young)
+  UNION  -- nor is it late where another process ended while this one was asked: it just had not come yet
+  SELECT d.rank FROM facts.dump AS d JOIN facts.op AS o USING (rank)
+  WHERE d.from_process AND EXISTS (FROM facts.dump WHERE at_exit)
+  GROUP BY d.rank HAVING max(d.snapshot_ns - o.created_ns) IS NOT NULL AND min(d.snapshot_ns - o.created_ns) < $live_limit_s * 1e9
 ),
 partial AS (SELECT bool_or(NOT whole) AS wrapped FROM facts.ring WHERE entries > 0),
 event AS (

@@ -18,6 +18,7 @@ gap AS (
   SELECT n.kind, n.rank, n.message, n.severity = 'error'
   FROM {{ python }}.collection_note AS n
   WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note)
+    AND n.snapshot_id >= (SELECT max(snapshot_id) FROM facts.dump)
   UNION ALL
   SELECT 'older_dump', rank, NULL, true FROM holding WHERE why = 'stale'
   UNION ALL

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-GRACE_S = 2.0  # what is not written by then is lost; torchrun and SLURM kill after 30 s
+GRACE_S = 4.0  # what is not written by then is lost; torchrun and SLURM kill after 30 s
 
 
 class Termination:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,7 +27,7 @@ from whichrank.store import live
 POLL_S = 0.25
 _LOG = logging.getLogger("whichrank")
 _SUSPICION_SHARE = 2000  # a look at the recorder may take one part in so many of the time between two
-_JOIN_EXIT_S = 2.0
+_JOIN_EXIT_S = 4.0
 _ONE_EVENT_S = 20.0  # what several ranks notice within this time is one event, and one snapshot
 _ONE_ATTEMPT_S = 3600.0  # the exceptions that end a job belong together
 _current: Watcher | None = None
@@ -90,7 +91,7 @@ class Watcher(threading.Thread):
         self._leave = threading.Event()
         self._termination = Termination()
         self._missed: list[str] = []  # answers that could not be written, to be told with the next one
-        self._warm = False
+        self._warming: threading.Thread | None = None
         self._answering = threading.Lock()
         self._answered: set[str] = set()
         self._warned = False
@@ -127,7 +128,9 @@ class Watcher(threading.Thread):
         self._leave.set()
         self._guard(self._termination.wake)
         self._guard(lambda: self._describe("failed" if self._described.get("state") == "failed" else "exited"))
-        self.join(_JOIN_EXIT_S)  # not in the middle of a dump while the interpreter goes away
+        for thread in (self, self._warming):  # none in the middle of a dump while the interpreter goes away
+            if thread is not None:
+                thread.join(_JOIN_EXIT_S)
 
     def on_exception(self, error: BaseException) -> None:
         """An exception ends the process: leave what the recorder holds, and ask the other ranks for theirs."""
@@ -195,9 +198,10 @@ class Watcher(threading.Thread):
 
     def _warm_up(self) -> None:
         """Once, as soon as there are groups: stacks cost a second of CPU the first time, and the job still starts."""
-        if not self._warm and recorder.ready():
-            self._warm = True
-            recorder.warm_up()
+        if self._warming is None and recorder.ready():
+            warm_up = partial(self._guard, recorder.warm_up)
+            self._warming = threading.Thread(target=warm_up, name="whichrank warm-up", daemon=True)
+            self._warming.start()  # a thread of its own, because ours must answer
 
     def _describe(self, state: str) -> None:
         who = recorder.identity() | {"job_id": self.job_id, "started_ns": self.started_ns, "state": state}
@@ -259,6 +263,10 @@ class Watcher(threading.Thread):
             parts = recorder.dumps(stacks=stacks)
         except recorder.NoRecorder as error:
             notes.append({"kind": "no_recorder", "message": f"rank {head['rank']}: {error}"})
+        except Exception as error:  # an answer without entries still says that this rank is alive
+            notes.append(
+                {"kind": "recorder_failed", "message": f"rank {head['rank']}: {type(error).__name__}: {error}"}
+            )
         head |= {"reason": request.reason, "groups": recorder.groups(), "parts": [len(p) for p in parts.values()]}
         head["notes"] = notes + self._notes(head["rank"], end)
         path = live.answer_path(self.store, request.snapshot_id, head["rank"], stacks=stacks)

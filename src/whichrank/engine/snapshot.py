@@ -15,6 +15,7 @@ from whichrank.store import live
 from whichrank.tables import DUMP, NODES
 
 POLL_S = 0.05
+QUIET_S = 1.0  # a rank whose heart stopped before it was asked is not waited for longer
 STACKS_S = 3.0  # a verdict does not need them, so nobody waits longer for them
 GONE = ("exited", "failed", "terminated")  # what a process says of itself when it goes
 TURN_ON = "start the job with WHICHRANK_STORE=STORE torchrun ... -m whichrank.watch train.py"
@@ -50,8 +51,8 @@ def take(
 ) -> Snapshot:
     """Ask, wait until everyone who can answer has, or for wait_s, and write the shards.
 
-    stacks_s: when all have answered, wait so long for their stacks. Where nobody answers because all are gone, the
-    snapshot is what they left on the way out. Raises NoEvidence where nobody watches or nobody answers, StoreNotWritten.
+    stacks_s: when all have answered, wait so long for their stacks. Where all are gone, the snapshot is what they
+    left on the way out. Raises NoEvidence where nobody watches or nobody answers, StoreNotWritten.
     """
     from whichrank.store.shards import not_written
 
@@ -95,6 +96,7 @@ def _wait(
 ) -> dict[int, str]:
     """States of all ranks, when all that can have answered. patience: deadline (monotonic), seconds for stacks."""
     deadline, stacks_s = patience
+    asked = time.monotonic()
     enough: float | None = None  # when everyone who can answer has
     while True:
         answers = live.answers(store, request.snapshot_id)
@@ -102,13 +104,23 @@ def _wait(
         if on_progress:
             on_progress(len(answers), len(states))
         now = time.monotonic()
-        if not any(state == "silent" for state in states.values()):
+        silent = {rank for rank, state in states.items() if state == "silent"}
+        if now > asked + QUIET_S:
+            silent -= _quiet_before(store, request)
+        if not silent:
             enough = enough or now
             if all(a.stacks for a in answers) or now > enough + stacks_s:
                 return states
         if now > deadline:
             return states
         time.sleep(POLL_S)
+
+
+def _quiet_before(store: Path, request: live.Request) -> set[int]:
+    """Ranks whose heart had stopped when they were asked. Both times are those of the file system's clock."""
+    asked_ns = (store / live.REQUESTS / f"{request.snapshot_id}.json").stat().st_mtime_ns
+    known = live.nodes(store, request.job_id)
+    return {node["rank"] for node in known if asked_ns - node["heartbeat_ns"] > live.STALE_S * 1e9}
 
 
 def _states(store: Path, job_id: str, answered: set[int]) -> dict[int, str]:

@@ -25,7 +25,8 @@ from typing import Any
 
 NODES, REQUESTS, ANSWERS = "nodes", "requests", "answers"
 FOLDERS = (NODES, REQUESTS, ANSWERS)
-HEARTBEAT_S = 10.0
+HEARTBEAT_S = 5.0
+STALE_S = 2 * HEARTBEAT_S
 _CLOSED = "closed.json"
 _RANK = re.compile(r"rank=(\d+)\.(json|fr|stacks\.fr)")
 
@@ -195,7 +196,7 @@ def closing_states(store: Path, snapshot_id: str) -> dict[int, str]:
 
 
 def complete(store: Path, snapshot_id: str) -> bool:
-    """Whether a snapshot is as whole as it gets: closed, all answered, or nothing new for a heartbeat."""
+    """Whether a snapshot is as whole as it gets: closed, all answered, or nothing new for a while."""
     folder = store / ANSWERS / snapshot_id
     if (folder / _CLOSED).exists():
         return True
@@ -205,7 +206,7 @@ def complete(store: Path, snapshot_id: str) -> bool:
     if request and known and known <= {a.rank for a in answered if a.stacks or not request.stacks}:
         return True
     newest = max(_times(folder), default=0.0)
-    return time.time() - newest > HEARTBEAT_S
+    return time.time() - newest > STALE_S
 
 
 def split(data: bytes) -> tuple[dict[str, Any], bytes]:

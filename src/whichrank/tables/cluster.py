@@ -25,8 +25,8 @@ NODES = Table(
         Column(
             "state",
             "VARCHAR",
-            "`answered`; or why not: `stopped` (SIGSTOP), `dead`, `exited`, `failed` (an exception), `terminated`, `silent`, "
-            "`never_seen`.",
+            "`answered`; or why not: `stopped` (SIGSTOP), `dead`, `exited`, `failed` (an exception), `terminated`, "
+            "`silent`, `never_seen`.",
         ),
     ),
 )
