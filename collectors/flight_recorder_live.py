@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
 from typing import Any
 
 TURN_ON = "set TORCH_FR_BUFFER_SIZE=2000 (before torch 2.8: TORCH_NCCL_TRACE_BUFFER_SIZE=2000), a count of entries"
@@ -104,12 +107,19 @@ def warm_up() -> None:
 
 def raised_in(error: BaseException) -> str | None:
     """`collective` where a call of torch.distributed raised it: then the newest operation is the one that failed."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d":
-            return "collective"
-        trace = trace.tb_next
-    return None
+    return _in_collective(frame for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def main_thread_in() -> str | None:
+    """`collective` where the main thread is in a call of torch.distributed, or on its way out of a failed one."""
+    return _in_collective(
+        f for f, _ in traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
+    )
+
+
+def _in_collective(frames: Iterable[FrameType]) -> str | None:
+    names = {frame.f_globals.get("__name__") for frame in frames}
+    return "collective" if "torch.distributed.distributed_c10d" in names else None
 
 
 def recorder_off(env: Mapping[str, str] = os.environ) -> bool:

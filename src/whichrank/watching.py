@@ -146,7 +146,7 @@ class Watcher(threading.Thread):
 
     def _on_sigterm(self) -> None:
         """Somebody ends the process. Whatever it waits for is still open now, unlike after an exception."""
-        said = {"why": "SIGTERM", "raised_in": None}
+        said = {"why": "SIGTERM", "raised_in": recorder.main_thread_in()}
         try:
             self._guard(lambda: self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said))
             self._guard(lambda: self._describe("terminated"))
