@@ -70,7 +70,9 @@ def is_store(path: Path) -> bool:
     return (path / COMPACTED).is_file() or any(by_name(child.name) and child.is_dir() for child in path.iterdir())
 
 
-def batches(sources: Sources, on_progress: Progress | None = None) -> Generator[Batch, None, None]:
+def batches(
+    sources: Sources, on_progress: Progress | None = None, *, newest: bool = False
+) -> Generator[Batch, None, None]:
     """The rows of all files, read by the collectors. The reading of dumps begins at once, where a process helps."""
     others = {path for paths in sources.others.values() for path in paths}
     dumps: Iterator[Batch] = iter(())
@@ -78,25 +80,27 @@ def batches(sources: Sources, on_progress: Progress | None = None) -> Generator[
         from whichrank.collectors.flight_recorder_dump import read
 
         dumps = read(paths, apart_from=others, on_progress=on_progress)
-    return _rows(dumps, sources, on_progress)
+    return _rows(dumps, sources, on_progress, newest)
 
 
-def _rows(dumps: Iterator[Batch], sources: Sources, on_progress: Progress | None) -> Generator[Batch, None, None]:
+def _rows(
+    dumps: Iterator[Batch], sources: Sources, on_progress: Progress | None, newest: bool
+) -> Generator[Batch, None, None]:
     yield from dumps
     for witness, paths in sources.others.items():
         yield from witness.collector().read(paths, on_progress=on_progress)
     for store in sources.stores:
         if (store / live.ANSWERS).is_dir():
-            yield from _answers(store)
+            yield from _answers(store, newest)
 
 
-def _answers(store: Path) -> Iterator[Batch]:
+def _answers(store: Path, newest: bool) -> Iterator[Batch]:
     """What running processes answered becomes shards; where the store cannot be written to, rows in memory."""
     from whichrank.engine import snapshot
     from whichrank.store.shards import StoreNotWritten
 
     try:
-        snapshot.convert_all(store)
+        snapshot.convert_all(store, newest=newest)
     except StoreNotWritten:
         whole = [i for i in live.snapshot_ids(store) if live.complete(store, i)] or live.snapshot_ids(store)
         for snapshot_id in whole[-1:]:
@@ -113,10 +117,13 @@ class Reading:
     rows: Generator[Batch, None, None]
 
 
-def begin(paths: Sequence[Path], on_progress: Progress | None = None) -> Reading:
-    """Begin to read the paths; `open_evidence` takes it from there. Raises NoEvidence like `discover`."""
+def begin(paths: Sequence[Path], on_progress: Progress | None = None, *, newest: bool = False) -> Reading:
+    """Begin to read the paths; `open_evidence` takes it from there. Raises NoEvidence like `discover`.
+
+    newest: of what running processes answered, the newest snapshot is enough.
+    """
     sources = discover(paths)
-    return Reading(paths, sources, batches(sources, on_progress))
+    return Reading(paths, sources, batches(sources, on_progress, newest=newest))
 
 
 def open_evidence(

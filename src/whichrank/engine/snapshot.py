@@ -149,13 +149,18 @@ def _why_silent(node: Mapping[str, Any] | None) -> str:
 
 
 # ---- answers -> shards -----------------------------------------------------------------------------------------------
-def convert_all(store: Path) -> list[str]:
+def convert_all(store: Path, *, newest: bool = False) -> list[str]:
     """Write the shards of every snapshot that is complete (of the newest, if none is); returns their ids.
+
+    newest: only of the newest one, which is all that a diagnosis reads.
 
     Any number of readers may do so at the same time: they write the same files. Raises StoreNotWritten.
     """
     ids = live.snapshot_ids(store)
-    whole = [i for i in ids if live.complete(store, i)] or ids[-1:]
+    if newest:
+        whole = [next((i for i in reversed(ids) if live.complete(store, i)), ids[-1])] if ids else []
+    else:
+        whole = [i for i in ids if live.complete(store, i)] or ids[-1:]
     for snapshot_id in whole:
         convert(store, snapshot_id)
     return whole

@@ -61,7 +61,7 @@ def command(
     if ask:
         _ask(paths, wait_s)
     with progress("reading dumps") as step:
-        reading = intake.begin(paths, on_progress=step)
+        reading = intake.begin(paths, on_progress=step, newest=True)
         from whichrank.engine.runner import diagnose  # the slow part of a start, while the dumps are being read
 
         diagnosis = diagnose(reading, skill, parameters)
