@@ -27,6 +27,7 @@ class Termination:
         self._woken = threading.Event()
         self._busy = False
         self._pending = False
+        self._forking = threading.local()
 
     def install(self) -> None:
         """From the main thread only, where there is no handler yet; elsewhere nothing happens."""
@@ -73,8 +74,20 @@ class Termination:
         if signal.getsignal(signal.SIGTERM) == self._handle and not self._busy:
             self._default()
 
+    def before_fork(self) -> None:
+        """A child shares the pipe: it must not get a SIGTERM before it has let go of it, or its parent would end."""
+        if self._read >= 0:
+            self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def after_fork(self) -> None:
+        """In the parent, and at last in the child: signals come as before."""
+        mask = getattr(self._forking, "mask", None)
+        if mask is not None:
+            self._forking.mask = None
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
     def forget(self) -> None:
-        """In a forked child, which shares the pipe with its parent: as if nothing had been installed."""
+        """In a forked child: as if nothing had been installed."""
         if self._read >= 0:
             signal.set_wakeup_fd(-1)
             if signal.getsignal(signal.SIGTERM) == self._handle:

@@ -106,7 +106,12 @@ class Watcher(threading.Thread):
         self._guard(self._termination.install)
         super().start()
         atexit.register(self._at_exit)
-        os.register_at_fork(after_in_child=self._forget)
+        guarded = partial(partial, self._guard)
+        os.register_at_fork(
+            before=guarded(self._termination.before_fork),
+            after_in_parent=guarded(self._termination.after_fork),
+            after_in_child=self._forget,
+        )
         previous = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -121,6 +126,7 @@ class Watcher(threading.Thread):
         if self.pid != -1:
             self.pid = -1  # no lock is touched: it may be held by the thread that is gone
             self._guard(self._termination.forget)
+            self._guard(self._termination.after_fork)
 
     def _at_exit(self) -> None:
         if os.getpid() != self.pid or self._leave.is_set():

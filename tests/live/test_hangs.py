@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ class Stage:
             self.jobs = {name: start(name, self.folder / name) for name in names[first : first + BATCH]}
             for name, job in self.jobs.items():
                 if name == "killed":
-                    wait_until(lambda job=job: job.torchrun.poll() is not None, "the end of torchrun", job)
+                    wait_until(partial(_ended, job), "the end of torchrun", job)
                 else:
                     job.wait_for_hang({0, 1, 3} if name in ("stopped", "gil") else {0, 1, 2, 3})
         return self.jobs[fault]
@@ -71,6 +72,10 @@ class Stage:
         for job in self.jobs.values():
             job.end()
         self.jobs = {}
+
+
+def _ended(job: Job) -> bool:
+    return job.torchrun.poll() is not None
 
 
 @pytest.fixture(scope="module")
