@@ -34,6 +34,7 @@ docs: $(VENV)/.dev ## write the generated pages and README blocks
 
 bench: $(VENV)/.test ## time what must stay fast
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.live
 
 record: $(VENV)/.test ## record evidence from real jobs again
 	$(BIN)/python -m tests.jobs.record

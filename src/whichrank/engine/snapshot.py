@@ -125,9 +125,8 @@ def _quiet_before(store: Path, request: live.Request) -> set[int]:
 
 def _states(store: Path, job_id: str, answered: set[int]) -> dict[int, str]:
     nodes = {node["rank"]: node for node in live.nodes(store, job_id)}
-    size = max((node["world_size"] for node in nodes.values() if isinstance(node.get("world_size"), int)), default=0)
     states = {}
-    for rank in sorted({*nodes, *range(size), *answered}):
+    for rank in sorted(live.expected(nodes.values()) | answered):
         states[rank] = "answered" if rank in answered else _why_silent(nodes.get(rank))
     return states
 

@@ -17,7 +17,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ NODES, REQUESTS, ANSWERS = "nodes", "requests", "answers"
 FOLDERS = (NODES, REQUESTS, ANSWERS)
 HEARTBEAT_S = 5.0
 STALE_S = 2 * HEARTBEAT_S
+_MOST_RANKS = 1 << 20  # a size beyond that is a mistake
 _CLOSED = "closed.json"
 _RANK = re.compile(r"rank=(\d+)\.(json|fr|stacks\.fr)")
 
@@ -147,6 +148,12 @@ def nodes(store: Path, job_id: str | None = None) -> list[dict[str, Any]]:
     return sorted(found, key=lambda node: (str(node.get("job_id")), node["rank"]))
 
 
+def expected(known: Collection[Mapping[str, Any]]) -> set[int]:
+    """The ranks a job must have: those that were seen, and all below the size they speak of."""
+    sizes = [node["world_size"] for node in known if isinstance(node.get("world_size"), int)]
+    return {node["rank"] for node in known} | set(range(min(max(sizes, default=0), _MOST_RANKS)))
+
+
 def newest_job(store: Path) -> str | None:
     """The job whose newest heartbeat is the newest of all."""
     newest = max(nodes(store), key=lambda node: int(node["heartbeat_ns"]), default=None)
@@ -202,7 +209,7 @@ def complete(store: Path, snapshot_id: str) -> bool:
         return True
     answered = answers(store, snapshot_id)
     request = read_request(store / REQUESTS / f"{snapshot_id}.json")
-    known = {node["rank"] for node in nodes(store, request.job_id)} if request else set()
+    known = expected(nodes(store, request.job_id)) if request else set()
     if request and known and known <= {a.rank for a in answered if a.stacks or not request.stacks}:
         return True
     newest = max(_times(folder), default=0.0)
