@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.running import Job, start, wait_until
+from whichrank.engine.retention import keep_newest
 from whichrank.engine.runner import diagnose
 from whichrank.engine.snapshot import take
 
@@ -32,4 +33,5 @@ def test_twenty_snapshots_of_twenty_say_nothing(mode: str, job: Job) -> None:
         diagnosis = diagnose([job.store])
         assert diagnosis.category is None, diagnosis.verdict
         assert diagnosis.coverage.records > 0
+        keep_newest(job.store, 2)
     assert job.newest_entry_ns({0, 1, 2, 3}) > before, job.log.read_text()
