@@ -93,7 +93,7 @@ class Runner:
             coverage=_coverage(coverage[0]) if coverage else Coverage(),
             next=_steps(findings),
             ran=self._ran,
-            prelude=self._prelude(skill),
+            prelude=self._prelude(skill, bool(values.get("use_global", True))),
         )
 
     def make_facts(self, ids: Iterable[str], values: Values) -> None:
@@ -174,12 +174,13 @@ class Runner:
             raise BrokenPack(f"statements.{skill.verdict}: a verdict is one row, not {len(rows)}")
         return rows[0]
 
-    def _prelude(self, skill: Skill) -> str:
+    def _prelude(self, skill: Skill, use_global: bool) -> str:
         path = " ".join(self.path.split())  # a comment is one line
         comment = [f"-- whichrank diagnose {path} --skill {skill.id}"]
         if self.evidence.holds_dumps:
             comment.append(f"-- The rows came from dumps. First: whichrank collect {path} --into STORE")
-        ddl = self.evidence.prelude(self.pack.library.tables_for(skill.query_ids(), self.evidence.present))
+        tables = self.pack.library.tables_for(skill.query_ids(), self.evidence.present)
+        ddl = self.evidence.prelude(tables, use_global=use_global)
         return "\n".join([*comment, *(f"{statement};" for statement in ddl)])
 
     def _cannot(self, skill: Skill, lacking: list[str]) -> Diagnosis:

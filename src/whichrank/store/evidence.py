@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
 from whichrank.errors import NoEvidence
-from whichrank.store.ddl import COMPACTED, parquet, quote, schemas, shard_table, shard_view
+from whichrank.store.compacted import Beside, compare, known_to, listed
+from whichrank.store.ddl import (
+    COMPACTED,
+    compacted_table,
+    parquet,
+    parquet_files,
+    quote,
+    schemas,
+    shard_table,
+    shard_view,
+)
 from whichrank.tables import FLIGHT_RECORD, LOOKUPS, TABLES, Table, by_name, view_ddl
 
 if TYPE_CHECKING:
@@ -77,6 +87,7 @@ class Evidence:
         self._loaded: set[str] = set()
         self._shown: set[str] = set()
         self._comments = comments
+        self._beside: dict[Path, Beside] = {}  # of stores whose compacted file says which shards it holds
         try:
             self._open(batches)
             if not lazy:
@@ -89,9 +100,9 @@ class Evidence:
         run = self.connection.execute
         for statement in (*_SETTINGS, *schemas(compressed=True)):
             run(statement)
-        self._attach_compacted()
         run("SET preserve_insertion_order = false")  # twice as fast, and no table has an order
-        self._insert(batches)
+        self._insert(batches)  # may add shards to a store, so the file is attached and the folder listed afterwards
+        self._attach_compacted()
         run("RESET preserve_insertion_order")
 
     # ---- rows of dumps -------------------------------------------------------------------------------------------
@@ -149,8 +160,15 @@ class Evidence:
     # ---- rows of stores ------------------------------------------------------------------------------------------
     def _sources(self, table: Table, placeholder: str | None = None) -> list[str]:
         """The relations that hold stored rows of `table`, as SQL. placeholder: the store to name in place of memory."""
-        shards = [s for s in self.stores if any(s.glob(f"{table.name}/*/*.parquet"))]
-        found = [f"{db}.shard.{table.name}" for db, _ in self._compacted() if table.name in self._tables_of(db)]
+        shards = [s for s in self.stores if s not in self._beside and any(s.glob(f"{table.name}/*/*.parquet"))]
+        found = []
+        for database, path in self._compacted():
+            beside = self._beside.get(path.parent) if path not in self.stores else None
+            if table.name in self._tables_of(database):
+                stale = beside.stale if beside and not table.key else []
+                found.append(compacted_table(table, database, stale))
+            if beside:
+                found += parquet_files([path.parent / s.path for s in beside.fresh if s.table == table.name])
         if placeholder is None:
             found += [f"global.dumps.{table.name}"] if table.name in self._in_memory else []
         elif self._in_memory.get(table.name):
@@ -171,6 +189,21 @@ class Evidence:
             except duckdb.Error as error:
                 why = str(error).splitlines()[0]
                 raise NoEvidence(f"{path} cannot be opened: {why}", looked_for="a compacted store") from None
+            store = path.parent
+            known = known_to(self.connection, name) if store in self.stores else None
+            if known is not None:
+                self._beside[store] = compare(known, listed(store))
+
+    def in_compacted(self, table: Table, store: Path) -> str | None:
+        """The table in the attached file of that store that says which shards it holds, or None."""
+        for name, path in self._compacted():
+            if path == store / COMPACTED and store in self._beside and table.name in self._tables_of(name):
+                return f"{name}.shard.{table.name}"
+        return None
+
+    def beside(self, store: Path) -> Beside | None:
+        """How the compacted file of a store compares with its folder; None: there is none, or it is not ours."""
+        return self._beside.get(store)
 
     def _tables_of(self, database: str) -> set[str]:
         names = self.connection.table_function("duckdb_tables").filter(
@@ -201,11 +234,18 @@ class Evidence:
                     if comments or not statement.startswith("COMMENT"):
                         yield statement
 
-    def prelude(self, names: Iterable[str], placeholder: str = "STORE") -> list[str]:
+    def prelude(self, names: Iterable[str], placeholder: str = "STORE", *, use_global: bool = False) -> list[str]:
         """DDL that gives a bare DuckDB client the views of these tables (`python.torch_nccl_dump`) over the shards.
 
         placeholder: the folder to name where the rows came from dumps and lie in no store.
+        use_global: only `global.*` is needed. Where a compacted file holds all of it, the file is all there is to do.
         """
+        files = list(self._compacted())
+        if use_global and len(files) == len(self.stores) == 1 and not self._in_memory:
+            compared = self._beside.get(files[0][1].parent)
+            if compared and not compared.fresh:
+                whole = f"ATTACH IF NOT EXISTS {quote(str(files[0][1]))} AS global (READ_ONLY)"
+                return [whole, "CREATE SCHEMA IF NOT EXISTS facts"]
         wanted = _with_lookups(table for name in names if (table := by_name(name)))
         attach = [f"ATTACH {quote(str(path))} AS {name} (READ_ONLY)" for name, path in self._compacted()]
         shards = [shard_view(table, self._sources(table, placeholder)) for table in wanted]

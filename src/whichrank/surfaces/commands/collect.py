@@ -7,20 +7,37 @@ from pathlib import Path
 
 import click
 
+from whichrank.errors import UsageError
 from whichrank.surfaces.terminal import progress
 
 
 @click.command(short_help="Turn dumps into shards of a store.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--into", "store", metavar="STORE", type=click.Path(path_type=Path), help="Folder to add to.")
 @click.option(
-    "--into", "store", metavar="STORE", required=True, type=click.Path(path_type=Path), help="Folder to add to."
+    "--compact",
+    "compacted",
+    metavar="STORE",
+    type=click.Path(path_type=Path),
+    help="Put the shards of a store into one file, STORE/global.duckdb.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(paths: tuple[Path, ...], store: Path, as_json: bool) -> int:
+def command(paths: tuple[Path, ...], store: Path | None, compacted: Path | None, as_json: bool) -> int:
     """Turn dumps into shards of a store, a folder that many ranks and hosts may add to at the same time.
 
     Collecting the same dumps twice changes nothing.
+
+    --compact STORE makes a store of many shards fast to read. It may run while ranks write and people read; shards are
+    removed by a later --compact, when the file has held them for ten minutes.
     """
+    if compacted is not None:
+        if paths or store is not None:
+            raise UsageError(
+                "--compact takes a store and nothing else", next=f"whichrank collect --compact {compacted}"
+            )
+        return _compact(compacted, as_json)
+    if store is None or not paths:
+        raise UsageError("collect needs PATH... and --into STORE", next="whichrank collect DUMPS --into STORE")
     from whichrank.engine.intake import collect
 
     with progress("collecting") as step:
@@ -35,4 +52,18 @@ def command(paths: tuple[Path, ...], store: Path, as_json: bool) -> int:
             click.echo(f"  {message}")
         if done["kept"]:
             click.echo(f"  {len(done['kept'])} raw files kept in {store / 'raw'}")
+    return 0
+
+
+def _compact(store: Path, as_json: bool) -> int:
+    from whichrank.engine.compaction import compact
+
+    done = compact(store)
+    if as_json:
+        said = {"path": str(done.path), "added": done.added, "removed": done.removed, "unreadable": done.unreadable}
+        click.echo(json.dumps(said, indent=2))
+        return 0
+    click.echo(f"{done.added:,} shards added, {done.removed:,} removed -> {done.path}")
+    for path in done.unreadable:
+        click.echo(f"  {path} cannot be read; it stays where it is")
     return 0
