@@ -84,13 +84,13 @@ def write(evidence: Evidence, store: Path, database: str, now: Beside) -> list[S
     _source_files(evidence, database, sources)
     for table in TABLES:
         files = [store / shard.path for shard in readable if shard.table == table.name]
-        old = evidence.in_compacted(table, store)
+        old = evidence.compacted_with(table, store)
         run(shard_table(table, f"{database}.shard.{table.name}", with_file=not table.key))
         for statement in copies(table, database, compacted_table(table, old, now.stale) if old else None, files, store):
             run(statement)
         if files and run(differing(table, database, files, store)).fetchall() != [(0,)]:
             raise NotCompacted(f"{table.name}: what was written differs from the shards", next="try again")
-    evidence.show()  # what the views name must exist while they are made
+    evidence.read_only_from(database)
     views(evidence, database)
     return [shard for shard in now.fresh if shard not in readable]
 

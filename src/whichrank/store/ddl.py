@@ -58,7 +58,7 @@ def parquet_files(paths: Sequence[Path]) -> list[str]:
 def compacted_table(table: Table, database: str, stale: Sequence[int]) -> str:
     """The relation over a compacted table, without the rows of shards that have changed since."""
     name = f"{database}.shard.{table.name}"
-    if not stale:
+    if not stale or table.key:
         return name
     return f"(FROM {name} WHERE file_id NOT IN ({', '.join(map(str, stale))}))"
 

@@ -165,7 +165,7 @@ class Evidence:
         for database, path in self._compacted():
             beside = self._beside.get(path.parent) if path not in self.stores else None
             if table.name in self._tables_of(database):
-                stale = beside.stale if beside and not table.key else []
+                stale = beside.stale if beside else []
                 found.append(compacted_table(table, database, stale))
             if beside:
                 found += parquet_files([path.parent / s.path for s in beside.fresh if s.table == table.name])
@@ -194,12 +194,20 @@ class Evidence:
             if known is not None:
                 self._beside[store] = compare(known, listed(store))
 
-    def in_compacted(self, table: Table, store: Path) -> str | None:
-        """The table in the attached file of that store that says which shards it holds, or None."""
+    def compacted_with(self, table: Table, store: Path) -> str | None:
+        """The name of the attached file of that store if it holds the table, or None."""
         for name, path in self._compacted():
             if path == store / COMPACTED and store in self._beside and table.name in self._tables_of(name):
-                return f"{name}.shard.{table.name}"
+                return name
         return None
+
+    def read_only_from(self, database: str) -> None:
+        """From now on every view shows the tables of this attached file, and nothing else."""
+        for table in TABLES:
+            self.connection.execute(shard_view(table, [f"{database}.shard.{table.name}"]))
+        for statement in self.views():
+            self.connection.execute(statement)
+        self._shown |= {table.name for table in TABLES}
 
     def beside(self, store: Path) -> Beside | None:
         """How the compacted file of a store compares with its folder; None: there is none, or it is not ours."""
@@ -244,7 +252,8 @@ class Evidence:
         if use_global and len(files) == len(self.stores) == 1 and not self._in_memory:
             compared = self._beside.get(files[0][1].parent)
             if compared and not compared.fresh:
-                whole = f"ATTACH IF NOT EXISTS {quote(str(files[0][1]))} AS global (READ_ONLY)"
+                # Not READ_ONLY: that is an error in a client that was started on this very file, to write facts into.
+                whole = f"ATTACH IF NOT EXISTS {quote(str(files[0][1]))} AS global"
                 return [whole, "CREATE SCHEMA IF NOT EXISTS facts"]
         wanted = _with_lookups(table for name in names if (table := by_name(name)))
         attach = [f"ATTACH {quote(str(path))} AS {name} (READ_ONLY)" for name, path in self._compacted()]

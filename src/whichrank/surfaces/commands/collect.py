@@ -36,8 +36,10 @@ def command(paths: tuple[Path, ...], store: Path | None, compacted: Path | None,
                 "--compact takes a store and nothing else", next=f"whichrank collect --compact {compacted}"
             )
         return _compact(compacted, as_json)
-    if store is None or not paths:
-        raise UsageError("collect needs PATH... and --into STORE", next="whichrank collect DUMPS --into STORE")
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
+    if store is None:
+        raise click.UsageError("Missing option '--into'.", click.get_current_context())
     from whichrank.engine.intake import collect
 
     with progress("collecting") as step:
