@@ -1,6 +1,6 @@
--- summary: The dumps a diagnosis looks at, which are those of the newest snapshot.
+-- summary: The dumps a diagnosis looks at, which are those of one snapshot of one job.
 -- grain: one rank that was seen
--- reads: [python.torch_nccl_dump]
+-- reads: [python.torch_nccl_dump, facts.snapshot]
 -- columns:
 --   rank: {doc: Global rank.}
 --   snapshot_id: {doc: The snapshot all facts are about.}
@@ -12,4 +12,4 @@
 --   path: {doc: File it came from.}
 SELECT rank, snapshot_id, source = 'process' AS from_process, source = 'exit' AS at_exit, fr_version, only_active, snapshot_ns, path
 FROM {{ python }}.torch_nccl_dump
-WHERE snapshot_id = (SELECT max(snapshot_id) FROM {{ python }}.torch_nccl_dump) AND rank IS NOT NULL
+WHERE snapshot_id = (SELECT snapshot_id FROM facts.snapshot WHERE chosen) AND rank IS NOT NULL

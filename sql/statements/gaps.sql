@@ -1,6 +1,6 @@
 -- summary: "What was not seen, or seen with a doubt; what could change the verdict comes first."
 -- grain: one gap
--- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.pending, facts.position, facts.process_group, facts.ring, facts.suspect, facts.usage]
+-- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.pending, facts.position, facts.process_group, facts.ring, facts.snapshot, facts.suspect, facts.usage]
 -- rules: [P1, P3, P4, P5, P7, P8, P10, V5, V7, V8]
 -- columns:
 --   kind: {doc: "Short fixed word; the skill has words for it."}
@@ -10,6 +10,7 @@
 WITH found AS (SELECT count(*) > 0 AS something FROM facts.suspect),
 judged AS (SELECT DISTINCT ignoring FROM facts.suspect WHERE event IS NOT NULL),
 holding AS (SELECT DISTINCT rank, why FROM facts.holder WHERE ignoring IN (FROM judged)),
+chosen AS (SELECT * FROM facts.snapshot WHERE chosen),
 active AS (SELECT DISTINCT gid FROM facts.block),
 gap AS (
   SELECT 'rank_without_dump' AS kind, m.rank, NULL AS detail, EXISTS (FROM holding AS h WHERE h.rank = m.rank) AS matters
@@ -19,6 +20,15 @@ gap AS (
   FROM {{ python }}.collection_note AS n
   WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note)
     AND n.snapshot_id >= (SELECT max(snapshot_id) FROM facts.dump)
+    AND (n.snapshot_id IN (SELECT snapshot_id FROM chosen) OR n.snapshot_id NOT IN (SELECT snapshot_id FROM facts.snapshot))
+  UNION ALL
+  SELECT 'newer_snapshot_not_whole', NULL, s.snapshot_id, true
+  FROM facts.snapshot AS s JOIN chosen AS c ON s.job_id = c.job_id AND s.snapshot_id > c.snapshot_id AND NOT s.whole
+  UNION ALL
+  SELECT 'snapshot_not_whole', NULL, snapshot_id, true FROM chosen WHERE NOT whole
+  UNION ALL
+  SELECT 'other_jobs', NULL, string_agg(DISTINCT s.job_id, ', ' ORDER BY s.job_id), false
+  FROM facts.snapshot AS s JOIN chosen AS c ON s.job_id IS DISTINCT FROM c.job_id HAVING count(s.job_id) > 0
   UNION ALL
   SELECT 'older_dump', rank, NULL, true FROM holding WHERE why = 'stale'
   UNION ALL
