@@ -37,7 +37,11 @@ job AS (  -- a struct, because files have no job
   WHERE CASE WHEN $snapshot IS NOT NULL THEN snapshot_id = $snapshot WHEN $job IS NOT NULL THEN job_id = $job ELSE true END
 )
 SELECT snapshot_id, job_id, dumps, accounted, whole,
+  CASE WHEN (SELECT j FROM job) IS NULL THEN error(
+    CASE WHEN $snapshot IS NOT NULL THEN 'there is no snapshot ' || $snapshot ELSE 'there is no job ' || $job END
+    || ' in this store; it has ' || (SELECT string_agg(DISTINCT CASE WHEN $snapshot IS NULL THEN job_id ELSE snapshot_id END, ', ') FROM judged)
+  )::BOOLEAN ELSE
   snapshot_id = coalesce($snapshot, (SELECT max(snapshot_id) FROM judged, job
-                                     WHERE whole AND job_id IS NOT DISTINCT FROM j.job_id AND j IS NOT NULL)) AS chosen,
+                                     WHERE whole AND job_id IS NOT DISTINCT FROM j.job_id AND j IS NOT NULL)) END AS chosen,
   newest
 FROM judged

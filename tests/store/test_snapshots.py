@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from whichrank.batch import Batch, rows_to_arrow
 from whichrank.engine.diagnosis import Diagnosis
 from whichrank.engine.runner import diagnose
+from whichrank.errors import QueryFailed
 from whichrank.store.shards import write
 from whichrank.tables import DUMP, FLIGHT_RECORD, NODES, PG_STATUS, RANKS, SIGNATURE
 
@@ -24,7 +27,7 @@ def _snapshot(
     asked: Iterable[int] = (),
     at_s: int = 100,
 ) -> None:
-    """Ranks that have entered so many all_reduces of a group of four; the newest is open and old. asked: were silent."""
+    """Ranks that have entered so many all_reduces of a group of four; the newest is open. asked: were silent."""
     for rank, count in reached.items():
         origin: dict[str, Any] = {"snapshot_id": id, "rank": rank, "job_id": job}
         dumped = origin | {"source": "process", "snapshot_ns": at_s * SECOND}
@@ -98,6 +101,13 @@ def test_jobs_do_not_mix(tmp_path: Path) -> None:
     older = diagnose([tmp_path], parameters={"job": "j/0"})
     assert older.culprit_ranks == [1]
     assert "other_jobs" in _kinds(older)
+
+
+@pytest.mark.parametrize("asked", [{"snapshot": "s9"}, {"job": "nobody"}])
+def test_what_is_not_there_is_said(tmp_path: Path, asked: dict[str, str]) -> None:
+    _snapshot(tmp_path, "s1", HANG)
+    with pytest.raises(QueryFailed, match=r"there is no .* in this store; it has .*(s1|j/0)"):
+        diagnose([tmp_path], parameters=asked)
 
 
 def test_dumps_collected_later_are_newer(tmp_path: Path) -> None:
