@@ -1,7 +1,7 @@
 """The collector inside a training process: one daemon thread that answers when it is asked.
 
 Whatever goes wrong here ends in a note or in one warning, never in the job. Between requests the thread looks at the
-time of one folder, four times a second.
+time of one folder, twice a second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,8 @@ from whichrank.collectors import flight_recorder_live as recorder
 from whichrank.leaving import Termination
 from whichrank.store import live
 
-POLL_S = 0.25
+POLL_S = 0.5  # half of what may pass until a request is seen: each look wakes a thread up, 0.02 % of a core
+_REST_S = 1.0
 _LOG = logging.getLogger("whichrank")
 _SUSPICION_SHARE = 2000  # a look at the recorder may take one part in so many of the time between two
 _JOIN_EXIT_S = 4.0
@@ -83,6 +84,7 @@ class Watcher(threading.Thread):
     ) -> None:
         super().__init__(name="whichrank", daemon=True)
         self.store = store
+        self._folder = store / live.REQUESTS
         self.pid = os.getpid()
         self.every_s = every_s
         self.suspect_after_s = suspect_after_s
@@ -98,7 +100,13 @@ class Watcher(threading.Thread):
         self._described: dict[str, Any] = {}
         self._seen_mtime = 0
         self._suspected: set[str] = set()
-        self._due = {"heartbeat": 0.0, "suspicion": time.monotonic() + 5.0, "interval": time.monotonic(), "list": 0.0}
+        self._due = {
+            "heartbeat": 0.0,
+            "suspicion": time.monotonic() + 5.0,
+            "interval": time.monotonic(),
+            "list": 0.0,
+            "rest": 0.0,
+        }
 
     # ---- start and end -----------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -166,11 +174,12 @@ class Watcher(threading.Thread):
             if self._termination.wait(POLL_S):
                 self._on_sigterm()
                 continue
-            self._guard(self._beat)
-            self._guard(self._warm_up)
             self._guard(self._requests)
-            self._guard(self._suspect)
-            self._guard(self._interval)
+            if self.every_s:
+                self._guard(self._interval)
+            if self._is_due("rest", _REST_S):
+                for step in (self._beat, self._warm_up, self._suspect):
+                    self._guard(step)
 
     def _guard(self, step: Callable[[], None]) -> None:
         try:
@@ -223,16 +232,15 @@ class Watcher(threading.Thread):
     # ---- requests ----------------------------------------------------------------------------------------------------
     def _requests(self) -> None:
         """Answer what is new. The folder's time tells; lately changed or not, it is read every five seconds."""
-        folder = self.store / live.REQUESTS
         try:
-            changed = folder.stat().st_mtime_ns
+            changed = self._folder.stat().st_mtime_ns
         except FileNotFoundError:
             return
         fresh = changed != self._seen_mtime or time.time_ns() - changed < 2 * 10**9
         if not fresh and not self._is_due("list", 5.0):
             return
         self._seen_mtime = changed
-        for path in sorted(folder.glob("[!.]*.json")):
+        for path in sorted(self._folder.glob("[!.]*.json")):
             if path.stem in self._answered:
                 continue
             request = live.read_request(path)
@@ -297,32 +305,41 @@ class Watcher(threading.Thread):
             return
         started = time.thread_time()
         try:
-            dumps = recorder.dumps(stacks=False, only_active=True)
+            new = self._overdue(only_active=True) - self._suspected
+            # What is active may be a part of a coalesced call, which never finishes: ask for what came behind it.
+            sure = self._overdue(only_active=False) & new if new else set()
         except recorder.NoRecorder:
             self._due["suspicion"] = time.monotonic() + 30.0
             return
-        waiting = [w for part in dumps.values() if (w := oldest(part, limit)) is not None]
+        self._suspected |= new
         cost = time.thread_time() - started
         self._due["suspicion"] = max(self._due["suspicion"], time.monotonic() + cost * _SUSPICION_SHARE)
-        if waiting and waiting[0] not in self._suspected:
-            self._suspected.add(waiting[0])
+        if sure:
             self._answer(live.ask_once(self.store, "suspicion", self.job_id, _ONE_EVENT_S))
+
+    def _overdue(self, *, only_active: bool) -> set[str]:
+        dumps = recorder.dumps(stacks=False, only_active=only_active)
+        return {name for part in dumps.values() for name in overdue(part, self.suspect_after_s)}
 
     def _interval(self) -> None:
         if self.every_s and self._described.get("rank") == 0 and self._is_due("interval", self.every_s):
             live.ask(self.store, live.new_request(self.job_id, "interval"))
 
 
-def oldest(dump: bytes, limit_s: float | None) -> str | None:
-    """A name for the oldest unfinished operation of our own dump, if it is older than the limit (half its timeout)."""
+def overdue(dump: bytes, limit_s: float | None) -> Iterator[str]:
+    """Names of operations in our own dump that are unfinished for longer than the limit (half their timeout).
+
+    What is older than a finished operation of its group is over: parts of coalesced calls never finish.
+    """
     payload = pickle.loads(dump)  # noqa: S301 - these bytes come from our own torch, a moment ago
     now = time.time_ns()
-    for entry in payload.get("entries") or []:
-        finished = entry["retired"] or entry["state"] == "completed"
+    over: set[object] = set()
+    for entry in reversed(payload.get("entries") or []):
+        if entry["retired"] or entry["state"] == "completed":
+            over.add(entry["pg_id"])
         limit_ms = limit_s * 1000 if limit_s else (entry.get("timeout_ms") or 600_000) / 2
-        if not finished and (now - entry["time_created_ns"]) / 1e6 > limit_ms:
-            return f"{entry['pg_id']}:{entry['record_id']}:{entry['time_created_ns']}"
-    return None
+        if entry["pg_id"] not in over and (now - entry["time_created_ns"]) / 1e6 > limit_ms:
+            yield f"{entry['pg_id']}:{entry['record_id']}:{entry['time_created_ns']}"
 
 
 def _seconds(name: str) -> float | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import signal
+import time
 from pathlib import Path
 
 from tests.live.running import wait_until
 from tests.live.watched import watched
 from whichrank.store import live
+from whichrank.watching import overdue
 
 
 def test_without_a_store_one_warning(tmp_path: Path) -> None:
@@ -173,3 +176,21 @@ def test_an_operation_that_is_unfinished_for_too_long_is_suspicious_once(tmp_pat
         wait_until(lambda: live.snapshot_ids(job.store), "a suspicion")
         job.do("time.sleep(3.0)")
         assert [request.reason for request in live.requests(job.store)] == ["suspicion"]
+
+
+def test_parts_of_coalesced_calls_which_never_finish_are_not_suspicious() -> None:
+    def entry(number: int, *, done: bool, **more: int) -> dict[str, object]:
+        state = "completed" if done else "scheduled"
+        return {"pg_id": 0, "record_id": number, "retired": done, "state": state, "time_created_ns": number, **more}
+
+    def names(*entries: dict[str, object]) -> list[str]:
+        return list(overdue(pickle.dumps({"entries": list(entries)}), None))
+
+    part, closing = entry(1, done=False), entry(2, done=True)
+    assert names(part, closing) == []
+    assert names(part, closing, entry(3, done=False)) == ["0:3:3"]
+    assert names(part) == ["0:1:1"]
+    assert names(part, closing | {"pg_id": 1}) == ["0:1:1"]
+    fresh = {"time_created_ns": time.time_ns()}
+    assert names(part | fresh) == []
+    assert names(entry(1, done=False, timeout_ms=1)) == ["0:1:1"]
