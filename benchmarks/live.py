@@ -54,17 +54,17 @@ def snapshot(runs: int) -> tuple[float, float]:
     """Median seconds of an answer, and of the bare dump with stacks and one fsynced file of the same bytes."""
     from torch._C import _distributed_c10d
 
+    from whichrank.answering import Answerer
     from whichrank.store import live
-    from whichrank.watching import Watcher
 
     join_a_job_of_one()
     dump: Callable[[], bytes] = getattr(_distributed_c10d, "_dump_fr_trace")  # noqa: B009 - torch has no stub for it
     store = Path(tempfile.mkdtemp())
-    watcher = Watcher(store)
+    answerer = Answerer(store, "job")
     dump()  # the symbols are loaded once
 
     def answer() -> None:
-        watcher._answer(live.new_request(watcher.job_id, "asked"))
+        answerer.answer(live.new_request("job", "asked"))
 
     def bare() -> None:
         data = dump()

@@ -7,27 +7,25 @@ time of one folder, twice a second.
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
-import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from whichrank.answering import Answerer
 from whichrank.collectors import flight_recorder_live as recorder
 from whichrank.leaving import Termination
 from whichrank.store import live
+from whichrank.suspicion import Suspicion
 
 POLL_S = 0.5  # half of what may pass until a request is seen: each look wakes a thread up, 0.02 % of a core
 _REST_S = 1.0
 _LOG = logging.getLogger("whichrank")
-_SUSPICION_SHARE = 2000  # a look at the recorder may take one part in so many of the time between two
 _JOIN_EXIT_S = 4.0
 _ONE_EVENT_S = 20.0  # what several ranks notice within this time is one event, and one snapshot
 _ONE_ATTEMPT_S = 3600.0  # the exceptions that end a job belong together
@@ -84,29 +82,17 @@ class Watcher(threading.Thread):
     ) -> None:
         super().__init__(name="whichrank", daemon=True)
         self.store = store
-        self._folder = store / live.REQUESTS
         self.pid = os.getpid()
         self.every_s = every_s
-        self.suspect_after_s = suspect_after_s
-        self.job_id = job_id or recorder.job_id()
-        self.started_ns = time.time_ns()
-        self._leave = threading.Event()
+        self._folder = store / live.REQUESTS
+        self._answerer = Answerer(store, job_id or recorder.job_id())
+        self._suspicion = Suspicion(suspect_after_s)
         self._termination = Termination()
-        self._missed: list[str] = []  # answers that could not be written, to be told with the next one
+        self._leave = threading.Event()
         self._warming: threading.Thread | None = None
-        self._answering = threading.Lock()
-        self._answered: set[str] = set()
         self._warned = False
-        self._described: dict[str, Any] = {}
         self._seen_mtime = 0
-        self._suspected: set[str] = set()
-        self._due = {
-            "heartbeat": 0.0,
-            "suspicion": time.monotonic() + 5.0,
-            "interval": time.monotonic(),
-            "list": 0.0,
-            "rest": 0.0,
-        }
+        self._due = dict.fromkeys(("heartbeat", "interval", "list", "rest"), 0.0)
 
     # ---- start and end -----------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -141,7 +127,8 @@ class Watcher(threading.Thread):
             return
         self._leave.set()
         self._guard(self._termination.wake)
-        self._guard(lambda: self._describe("failed" if self._described.get("state") == "failed" else "exited"))
+        if self._answerer.described.get("state") != "failed":
+            self._guard(partial(self._answerer.describe, "exited"))
         for thread in (self, self._warming):  # none in the middle of a dump while the interpreter goes away
             if thread is not None:
                 thread.join(_JOIN_EXIT_S)
@@ -153,8 +140,8 @@ class Watcher(threading.Thread):
         said = {"why": f"{type(error).__name__}: {str(error)[:300]}", "raised_in": recorder.raised_in(error)}
 
         def say() -> None:
-            self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said)
-            self._describe("failed")
+            self._answerer.answer(self._together("exception", _ONE_ATTEMPT_S), said)
+            self._answerer.describe("failed")
 
         self._guard(say)
 
@@ -162,18 +149,20 @@ class Watcher(threading.Thread):
         """Somebody ends the process. Whatever it waits for is still open now, unlike after an exception."""
         said = {"why": "SIGTERM", "raised_in": recorder.main_thread_in()}
         try:
-            self._guard(lambda: self._answer(live.ask_once(self.store, "exception", self.job_id, _ONE_ATTEMPT_S), said))
-            self._guard(lambda: self._describe("terminated"))
+            self._guard(lambda: self._answerer.answer(self._together("exception", _ONE_ATTEMPT_S), said))
+            self._guard(partial(self._answerer.describe, "terminated"))
         finally:
             self._termination.end()
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
     def run(self) -> None:
         """Until the process ends."""
+        self._guard(self._begin)
         while not self._leave.is_set():
             if self._termination.wait(POLL_S):
                 self._on_sigterm()
-                continue
+            if self._leave.is_set():
+                return
             self._guard(self._requests)
             if self.every_s:
                 self._guard(self._interval)
@@ -201,15 +190,13 @@ class Watcher(threading.Thread):
         self._due[name] = now + seconds
         return True
 
+    def _begin(self) -> None:
+        """What was asked before our time is not for us."""
+        self._answerer.answered |= {path.stem for path in self._folder.glob("*.json")}
+
     def _beat(self) -> None:
-        """Say who we are when that has changed, else touch the file."""
-        if not self._is_due("heartbeat", live.HEARTBEAT_S if self._described else 1.0):
-            return
-        path = self._node_path()
-        if path is not None and path.exists() and self._described | recorder.identity() == self._described:
-            os.utime(path)
-        else:
-            self._describe("running")
+        if self._is_due("heartbeat", live.HEARTBEAT_S if self._answerer.described else 0.0):
+            self._answerer.beat()
 
     def _warm_up(self) -> None:
         """Once, as soon as there are groups: stacks cost a second of CPU the first time, and the job still starts."""
@@ -217,17 +204,6 @@ class Watcher(threading.Thread):
             warm_up = partial(self._guard, recorder.warm_up)
             self._warming = threading.Thread(target=warm_up, name="whichrank warm-up", daemon=True)
             self._warming.start()  # a thread of its own, because ours must answer
-
-    def _describe(self, state: str) -> None:
-        who = recorder.identity() | {"job_id": self.job_id, "started_ns": self.started_ns, "state": state}
-        if who["rank"] is None:
-            return
-        live.write_whole(live.node_path(self.store, self.job_id, who["rank"]), json.dumps(who).encode(), sync=False)
-        self._described = who
-
-    def _node_path(self) -> Path | None:
-        rank = self._described.get("rank")
-        return None if rank is None else live.node_path(self.store, self.job_id, rank)
 
     # ---- requests ----------------------------------------------------------------------------------------------------
     def _requests(self) -> None:
@@ -241,105 +217,26 @@ class Watcher(threading.Thread):
             return
         self._seen_mtime = changed
         for path in sorted(self._folder.glob("[!.]*.json")):
-            if path.stem in self._answered:
+            if path.stem in self._answerer.answered:
                 continue
             request = live.read_request(path)
-            if request is None or request.job_id != self.job_id or path.stat().st_mtime_ns < self.started_ns - 10**9:
-                self._answered.add(path.stem)
-                continue
-            self._answer(request)
-
-    def _answer(self, request: live.Request, end: dict[str, Any] | None = None) -> None:
-        """First without stacks, because that is quick; the bytes are on the disk before anything else happens.
-
-        end: why this process ends (`why`, `raised_in`); it says more than an answer given before.
-        """
-        with self._answering:
-            if request.snapshot_id in self._answered and end is None:
-                return
-            self._answered.add(request.snapshot_id)
-            try:
-                found = self._write_answer(request, end, stacks=False)
-            except OSError as error:
-                self._missed.append(f"{request.snapshot_id}: {error}")
-                raise
-        if found and request.stacks and end is None:
-            self._write_answer(request, end, stacks=True)
-
-    def _write_answer(self, request: live.Request, end: dict[str, Any] | None, *, stacks: bool) -> bool:
-        head = recorder.identity() | {"job_id": self.job_id, "snapshot_id": request.snapshot_id} | (end or {})
-        if head["rank"] is None:
-            return False
-        parts: dict[str, bytes] = {}
-        notes = []
-        try:
-            head["snapshot_ns"] = time.time_ns()
-            parts = recorder.dumps(stacks=stacks)
-        except recorder.NoRecorder as error:
-            notes.append({"kind": "no_recorder", "message": f"rank {head['rank']}: {error}"})
-        except Exception as error:  # an answer without entries still says that this rank is alive
-            notes.append(
-                {"kind": "recorder_failed", "message": f"rank {head['rank']}: {type(error).__name__}: {error}"}
-            )
-        head |= {"reason": request.reason, "groups": recorder.groups(), "parts": [len(p) for p in parts.values()]}
-        head["notes"] = notes + self._notes(head["rank"], end)
-        path = live.answer_path(self.store, request.snapshot_id, head["rank"], stacks=stacks)
-        live.write_whole(path, live.join(head, b"".join(parts.values())))
-        self._missed.clear()
-        return bool(parts)
-
-    def _notes(self, rank: int, end: dict[str, Any] | None) -> list[dict[str, str]]:
-        notes = [{"kind": "answer_lost", "message": f"rank {rank} could not write {text}"} for text in self._missed]
-        if end:
-            notes.append({"kind": "exception", "message": f"rank {rank} ended with {end['why']}"})
-        if recorder.recorder_off():
-            message = f"rank {rank}: the Flight Recorder is off: {recorder.TURN_ON}"
-            notes.append({"kind": "recorder_off", "message": message})
-        return notes
+            if request is None or request.job_id != self._answerer.job_id:
+                self._answerer.answered.add(path.stem)
+            else:
+                self._answerer.answer(request)
 
     # ---- asking on our own -------------------------------------------------------------------------------------------
     def _suspect(self) -> None:
-        """Look for an operation that is unfinished for too long, as rarely as the look is dear."""
-        limit = self.suspect_after_s
-        if not self._is_due("suspicion", min(30.0, max(1.0, (limit or 120.0) / 4))):
-            return
-        started = time.thread_time()
-        try:
-            new = self._overdue(only_active=True) - self._suspected
-            # What is active may be a part of a coalesced call, which never finishes: ask for what came behind it.
-            sure = self._overdue(only_active=False) & new if new else set()
-        except recorder.NoRecorder:
-            self._due["suspicion"] = time.monotonic() + 30.0
-            return
-        self._suspected |= new
-        cost = time.thread_time() - started
-        self._due["suspicion"] = max(self._due["suspicion"], time.monotonic() + cost * _SUSPICION_SHARE)
-        if sure:
-            self._answer(live.ask_once(self.store, "suspicion", self.job_id, _ONE_EVENT_S))
-
-    def _overdue(self, *, only_active: bool) -> set[str]:
-        dumps = recorder.dumps(stacks=False, only_active=only_active)
-        return {name for part in dumps.values() for name in overdue(part, self.suspect_after_s)}
+        if self._suspicion.arises():
+            self._answerer.answer(self._together("suspicion", _ONE_EVENT_S))
 
     def _interval(self) -> None:
-        if self.every_s and self._described.get("rank") == 0 and self._is_due("interval", self.every_s):
-            live.ask(self.store, live.new_request(self.job_id, "interval"))
+        if self.every_s and self._answerer.described.get("rank") == 0 and self._is_due("interval", self.every_s):
+            live.ask(self.store, live.new_request(self._answerer.job_id, "interval"))
 
-
-def overdue(dump: bytes, limit_s: float | None) -> Iterator[str]:
-    """Names of operations in our own dump that are unfinished for longer than the limit (half their timeout).
-
-    What is older than a finished operation of its group is over: parts of coalesced calls never finish.
-    """
-    payload = pickle.loads(dump)  # noqa: S301 - these bytes come from our own torch, a moment ago
-    now = time.time_ns()
-    over: set[object] = set()
-    for entry in reversed(payload.get("entries") or []):
-        if entry["retired"] or entry["state"] == "completed":
-            over.add(entry["pg_id"])
-        limit_ms = limit_s * 1000 if limit_s else (entry.get("timeout_ms") or 600_000) / 2
-        if entry["pg_id"] not in over and (now - entry["time_created_ns"]) / 1e6 > limit_ms:
-            yield f"{entry['pg_id']}:{entry['record_id']}:{entry['time_created_ns']}"
+    def _together(self, reason: str, within_s: float) -> live.Request:
+        """The one request of all ranks that notice the same."""
+        return live.ask_once(self.store, reason, self._answerer.job_id, within_s)
 
 
 def _seconds(name: str) -> float | None:

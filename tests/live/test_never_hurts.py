@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.live.running import wait_until
 from tests.live.watched import watched
 from whichrank.store import live
-from whichrank.watching import overdue
+from whichrank.suspicion import overdue
 
 
 def test_without_a_store_one_warning(tmp_path: Path) -> None:
