@@ -69,19 +69,20 @@ class Answerer:
         head = recorder.identity() | {"job_id": self.job_id, "snapshot_id": request.snapshot_id} | (end or {})
         if head["rank"] is None:
             return False
+        head |= {"reason": request.reason, "groups": {}}
         parts: dict[str, bytes] = {}
         notes = []
         try:
             head["snapshot_ns"] = time.time_ns()
             parts = recorder.dumps(stacks=stacks)
+            head["groups"] = recorder.groups()
         except recorder.NoRecorder as error:
             notes.append({"kind": "no_recorder", "message": f"rank {head['rank']}: {error}"})
         except Exception as error:  # an answer without entries still says that this rank is alive
             notes.append(
                 {"kind": "recorder_failed", "message": f"rank {head['rank']}: {type(error).__name__}: {error}"}
             )
-        head |= {"reason": request.reason, "groups": recorder.groups(), "parts": [len(p) for p in parts.values()]}
-        head["notes"] = notes + self._notes(head["rank"], end)
+        head |= {"parts": [len(p) for p in parts.values()], "notes": notes + self._notes(head["rank"], end)}
         path = live.answer_path(self.store, request.snapshot_id, head["rank"], stacks=stacks)
         live.write_whole(path, live.join(head, b"".join(parts.values())))
         self._missed.clear()
