@@ -31,9 +31,10 @@ def to_rows(head: Mapping[str, Any], body: bytes, stacks: bytes | None = None, n
         if payload is None:
             return notes_batch(snapshot, rank, notes)
         _add_groups(payload, head.get("groups") or {})
-        if head.get("raised_in") == "collective":
-            _reopen(payload)
-        batch = to_batch(payload, _origin(head, len(body)))
+        failed = head.get("raised_in") == "collective" and _reopen(payload)
+        # A signal says nothing about what the process was doing: it may end a healthy job.
+        ended = failed or head.get("why") not in (None, "SIGTERM")
+        batch = to_batch(payload, _origin(head, "exit" if ended else "process", len(body)))
     except LoadError as error:
         notes.append(note(error.kind, f"the answer of rank {rank}: {error}", severity="error", source=name, rank=rank))
         return notes_batch(snapshot, rank, notes)
@@ -48,14 +49,14 @@ def to_rows(head: Mapping[str, Any], body: bytes, stacks: bytes | None = None, n
     return batch
 
 
-def _origin(head: Mapping[str, Any], size: int) -> Origin:
+def _origin(head: Mapping[str, Any], source: str, size: int) -> Origin:
     def number(key: str) -> int | None:
         return int(head[key]) if isinstance(head.get(key), int) else None
 
     return Origin(
         str(head["snapshot_id"]),
         int(head["rank"]),
-        "exit" if head.get("why") else "process",
+        source,
         size=size,
         host=str(head["host"]) if head.get("host") else None,
         job_id=str(head["job_id"]) if head.get("job_id") else None,
@@ -131,14 +132,15 @@ def _add_groups(payload: Any, groups: Mapping[str, Any]) -> None:
     payload["pg_config"] = known
 
 
-def _reopen(payload: Any) -> None:
+def _reopen(payload: Any) -> bool:
     """Gloo marks everything as finished before it raises. The call that raised is the newest one, and is still open."""
     entries = payload.get("entries") if isinstance(payload, dict) else None
     newest = entries[-1] if isinstance(entries, list) and entries else None
     if not isinstance(newest, dict) or newest.get("state") == "completed" or newest.get("retired") is not True:
-        return
+        return False
     newest["retired"] = False
     status = payload.get("pg_status")
     counters = status.get(str(newest.get("pg_id"))) if isinstance(status, dict) else None
     if isinstance(counters, dict) and isinstance(counters.get("last_enqueued_collective"), int):
         counters["last_completed_collective"] = counters["last_enqueued_collective"] - 1
+    return True

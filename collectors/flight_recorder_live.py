@@ -7,6 +7,7 @@ The recorder's bytes are handed over as they are; `flight_recorder_answer` turns
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -22,6 +23,10 @@ _JOBS = (  # variables that name a job, and those that count its restarts
     ("JOB_ID", ("JOB_RESTART_COUNT",)),
     ("KUBERNETES_JOB_NAME", ("JOB_RESTART_COUNT",)),
 )
+
+
+_IN_COLLECTIVE = {"torch.distributed.distributed_c10d", "torch.distributed.c10d_logger"}
+_COMMUNICATION = re.compile(r"gloo|NCCL|Connection (closed|reset) by peer")
 
 
 class NoRecorder(Exception):
@@ -107,6 +112,8 @@ def warm_up() -> None:
 
 def raised_in(error: BaseException) -> str | None:
     """`collective` where a call of torch.distributed raised it: then the newest operation is the one that failed."""
+    if isinstance(error, RuntimeError) and _COMMUNICATION.search(str(error)):
+        return "collective"  # from Work.wait() or a backward pass, which leave no frame of torch.distributed
     return _in_collective(frame for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
@@ -119,7 +126,7 @@ def main_thread_in() -> str | None:
 
 def _in_collective(frames: Iterable[FrameType]) -> str | None:
     names = {frame.f_globals.get("__name__") for frame in frames}
-    return "collective" if "torch.distributed.distributed_c10d" in names else None
+    return "collective" if not names.isdisjoint(_IN_COLLECTIVE) else None
 
 
 def recorder_off(env: Mapping[str, str] = os.environ) -> bool:

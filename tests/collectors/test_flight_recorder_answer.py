@@ -99,6 +99,14 @@ def test_the_call_that_raised_is_open_again() -> None:
     assert batch.tables["torch_nccl_dump"].to_pylist()[0]["source"] == "exit"
 
 
+def test_a_signal_that_ends_a_healthy_job_accuses_nobody() -> None:
+    for raised_in in (None, "collective"):
+        batch = rows([dump(entry(1), entry(2, retired=False))], raised_in=raised_in, why="SIGTERM")
+        assert batch.tables["torch_nccl_dump"].to_pylist()[0]["source"] == "process"
+    batch = rows([dump(entry(1), entry(2))], raised_in="collective", why="SIGTERM")
+    assert batch.tables["torch_nccl_dump"].to_pylist()[0]["source"] == "exit", "it was on its way out of a failed call"
+
+
 def test_an_exception_elsewhere_opens_nothing() -> None:
     batch = rows([dump(entry(1), entry(2))], raised_in=None, why="ValueError: a bad batch")
     assert [row["retired"] for row in records(batch)] == [True, True]

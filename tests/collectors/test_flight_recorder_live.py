@@ -105,3 +105,18 @@ def test_when_the_recorder_is_off(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__=version))
     assert recorder.recorder_off(env) is off
+
+
+def test_what_failed_in_a_collective() -> None:
+    def raised(kind: type[Exception], text: str, module: str = "train") -> str | None:
+        try:
+            exec("def call(): raise kind(text)\ncall()", {"kind": kind, "text": text, "__name__": module})  # noqa: S102
+        except kind as error:
+            return recorder.raised_in(error)
+        return "nothing raised"
+
+    assert raised(ValueError, "bad", "torch.distributed.distributed_c10d") == "collective"
+    assert raised(ValueError, "bad", "torch.distributed.c10d_logger") == "collective"
+    assert raised(RuntimeError, "[gloo/transport/tcp/pair.cc:553] Connection closed by peer") == "collective"
+    assert raised(RuntimeError, "CUDA out of memory") is None
+    assert raised(ValueError, "gloo") is None
