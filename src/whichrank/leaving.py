@@ -10,11 +10,13 @@ import ctypes
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_MEET_S = 0.2  # the main thread meets the signal at its next instruction, or not at all
 GRACE_S = 4.0  # what is not written by then is lost; torchrun and SLURM kill after 30 s
 
 
@@ -27,6 +29,8 @@ class Termination:
         self._woken = threading.Event()
         self._busy = False
         self._pending = False
+        self._met = threading.Event()
+        self._error: BaseException | None = None
         self._forking = threading.local()
 
     def install(self) -> None:
@@ -51,6 +55,11 @@ class Termination:
         if select.select([self._read], [], [], seconds)[0]:
             return signal.SIGTERM in os.read(self._read, 4096)
         return False
+
+    def error(self) -> BaseException | None:
+        """The exception the main thread was on its way out with when the signal came; waits a moment for it to tell."""
+        self._met.wait(_MEET_S)
+        return self._error
 
     def wake(self) -> None:
         """End a `wait` early, and let nobody wait for it any more."""
@@ -99,6 +108,8 @@ class Termination:
             self._read, self._write = -1, -1
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+        self._met.set()
         if self._busy:
             self._pending = True
         else:

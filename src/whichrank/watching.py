@@ -137,19 +137,23 @@ class Watcher(threading.Thread):
         """An exception ends the process: leave what the recorder holds, and ask the other ranks for theirs."""
         if os.getpid() != self.pid or isinstance(error, KeyboardInterrupt):
             return
-        said = {"why": f"{type(error).__name__}: {str(error)[:300]}", "raised_in": recorder.raised_in(error)}
 
         def say() -> None:
-            self._answerer.answer(self._together("exception", _ONE_ATTEMPT_S), said)
+            self._answerer.answer(self._together("exception", _ONE_ATTEMPT_S), _end(error))
             self._answerer.describe("failed")
 
         self._guard(say)
 
     def _on_sigterm(self) -> None:
         """Somebody ends the process. Whatever it waits for is still open now, unlike after an exception."""
-        said = {"why": "SIGTERM", "raised_in": recorder.main_thread_in()}
+
+        def say() -> None:
+            error = self._termination.error()
+            said = {"why": "SIGTERM", "raised_in": recorder.main_thread_in()} if error is None else _end(error)
+            self._answerer.answer(self._together("exception", _ONE_ATTEMPT_S), said)
+
         try:
-            self._guard(lambda: self._answerer.answer(self._together("exception", _ONE_ATTEMPT_S), said))
+            self._guard(say)
             self._guard(partial(self._answerer.describe, "terminated"))
         finally:
             self._termination.end()
@@ -237,6 +241,10 @@ class Watcher(threading.Thread):
     def _together(self, reason: str, within_s: float) -> live.Request:
         """The one request of all ranks that notice the same."""
         return live.ask_once(self.store, reason, self._answerer.job_id, within_s)
+
+
+def _end(error: BaseException) -> dict[str, str | None]:
+    return {"why": f"{type(error).__name__}: {str(error)[:300]}", "raised_in": recorder.raised_in(error)}
 
 
 def _seconds(name: str) -> float | None:

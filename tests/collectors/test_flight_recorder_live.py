@@ -110,7 +110,7 @@ def test_when_the_recorder_is_off(
 def test_what_failed_in_a_collective() -> None:
     def raised(kind: type[Exception], text: str, module: str = "train") -> str | None:
         try:
-            exec("def call(): raise kind(text)\ncall()", {"kind": kind, "text": text, "__name__": module})  # noqa: S102
+            exec("def call(): raise kind(text)\ncall()", {"kind": kind, "text": text, "__name__": module})
         except kind as error:
             return recorder.raised_in(error)
         return "nothing raised"
