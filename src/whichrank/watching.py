@@ -180,12 +180,8 @@ class Watcher(threading.Thread):
         except Exception as error:
             if not self._warned:
                 self._warned = True
-                _LOG.warning(
-                    "whichrank: %s: %s: %s; training goes on, this is said once",
-                    self.store,
-                    type(error).__name__,
-                    error,
-                )
+                what = f"{self.store}: {type(error).__name__}: {error}"
+                _LOG.warning("whichrank: %s; training goes on, this is said once", what)
 
     def _is_due(self, name: str, seconds: float) -> bool:
         now = time.monotonic()
