@@ -14,6 +14,7 @@ from whichrank.surfaces.terminal import progress
 @click.command(short_help="Turn dumps into shards of a store.")
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--into", "store", metavar="STORE", type=click.Path(path_type=Path), help="Folder to add to.")
+@click.option("--debug-server", "url", metavar="URL", help="Ask a running job: torch.distributed.debug on its rank 0.")
 @click.option(
     "--compact",
     "compacted",
@@ -22,7 +23,7 @@ from whichrank.surfaces.terminal import progress
     help="Put the shards of a store into one file, STORE/global.duckdb.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(paths: tuple[Path, ...], store: Path | None, compacted: Path | None, as_json: bool) -> int:
+def command(paths: tuple[Path, ...], store: Path | None, url: str | None, compacted: Path | None, as_json: bool) -> int:
     """Turn dumps into shards of a store, a folder that many ranks and hosts may add to at the same time.
 
     Collecting the same dumps twice changes nothing.
@@ -31,19 +32,26 @@ def command(paths: tuple[Path, ...], store: Path | None, compacted: Path | None,
     removed by a later --compact, when the file has held them for ten minutes.
     """
     if compacted is not None:
-        if paths or store is not None:
+        if paths or store is not None or url:
             raise UsageError(
                 "--compact takes a store and nothing else", next=f"whichrank collect --compact {compacted}"
             )
         return _compact(compacted, as_json)
-    if not paths:
+    if not paths and not url:
         raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
     if store is None:
         raise click.UsageError("Missing option '--into'.", click.get_current_context())
-    from whichrank.engine.intake import collect
+    if url:
+        from whichrank.engine.debug_server import collect_from
 
-    with progress("collecting") as step:
-        done = collect(paths, store, on_progress=step)
+        if paths:
+            raise UsageError("--debug-server takes no paths", next="collect them with a second command")
+        done = collect_from(url, store)
+    else:
+        from whichrank.engine.intake import collect
+
+        with progress("collecting") as step:
+            done = collect(paths, store, on_progress=step)
     if as_json:
         click.echo(json.dumps(done, indent=2))
     else:
