@@ -66,7 +66,9 @@ def read(url: str, *, timeout_s: float = 30.0) -> Iterator[Batch]:
     snapshot = f"{stamp}{now // 10**6 % 1000:03d}Z-debug-server"
     nodes = []
     with ThreadPoolExecutor(min(32, len(known))) as pool:
-        for worker, batch in zip(known, pool.map(lambda w: _ask(w, snapshot, job, len(known), timeout_s), known), strict=True):
+        for worker, batch in zip(
+            known, pool.map(lambda w: _ask(w, snapshot, job, len(known), timeout_s), known), strict=True
+        ):
             answered = len(batch.tables) > 1
             row = {"snapshot_id": snapshot, "rank": worker.rank, "world_size": len(known), "job_id": job}
             nodes.append(row | {"host": urlsplit(worker.url).hostname, "state": "answered" if answered else "silent"})
@@ -111,5 +113,5 @@ def _decode(data: bytes) -> Any:
 def _get(url: str, timeout_s: float, *, post: bool = False) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise ValueError("an address begins with http://")
-    with _HTTP.open(Request(url, data=b"" if post else None), timeout=timeout_s) as answer:  # noqa: S310 - checked
+    with _HTTP.open(Request(url, data=b"" if post else None), timeout=timeout_s) as answer:
         return bytes(answer.read())
