@@ -53,3 +53,7 @@ class QueryRefused(WhichrankError):
 
 class QueryFailed(WhichrankError):
     """A statement that DuckDB could not run to its end (syntax, types, time or memory limit)."""
+
+
+class ShardGone(QueryFailed):
+    """A shard was removed while it was being read (`--keep N`): opening the store again helps."""

@@ -75,7 +75,6 @@ def test_a_damaged_file(cli: Cli, hang: Path, tmp_path: Path) -> None:
         (["diagnose", ".", "--param", "seqwindow=3"], "watchdog_timeout has no parameter seqwindow"),
         (["diagnose", ".", "--param", "seq_window=many"], "'many' is not of type integer"),
         (["diagnose", ".", "--local", "--param", "use_global=true"], "--local and --param use_global"),
-        (["diagnose", ".", "--skill", "training_hang", "--local"], "training_hang has no parameter use_global"),
         (["dyagnose"], "No such command 'dyagnose'"),
         (["tables", "nope"], "there is no table nope"),
         (["skills", "nope"], "there is no skill nope"),

@@ -17,12 +17,13 @@ from whichrank.engine.query import Query, parameters_used
 from whichrank.engine.side_by_side import WORKERS, side_by_side
 from whichrank.engine.speech import Speaker
 from whichrank.engine.witnesses import Progress
-from whichrank.errors import BrokenPack, QueryFailed
+from whichrank.errors import BrokenPack, QueryFailed, ShardGone
 from whichrank.store.evidence import Evidence
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+OPENINGS = 5  # of a store whose shards go away while they are read
 Values = Mapping[str, Value]
 
 
@@ -45,9 +46,16 @@ def diagnose(
         chosen.resolve(dict(parameters or {}))  # a typing mistake is said before everything is read
         pack.library.facts_for(chosen.query_ids(), frozenset())
 
-    named = shlex.join(map(str, paths.paths if isinstance(paths, intake.Reading) else paths))
-    with intake.open_evidence(paths, on_progress=on_progress, meanwhile=meanwhile) as evidence:
-        return Runner(pack, evidence, named).run(skill, parameters)
+    given = paths.paths if isinstance(paths, intake.Reading) else paths
+    for left in reversed(range(OPENINGS)):
+        try:
+            with intake.open_evidence(paths, on_progress=on_progress, meanwhile=meanwhile) as evidence:
+                return Runner(pack, evidence, shlex.join(map(str, given))).run(skill, parameters)
+        except ShardGone:  # somebody tidies the store up; what stays is a whole snapshot
+            if not left:
+                raise
+            paths = given
+    raise AssertionError("unreachable")
 
 
 class Runner:
@@ -157,6 +165,8 @@ class Runner:
             result = connection.execute(sql, {n: v for n, v in bound.items() if n in used})
             columns = [column[0] for column in result.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+        except duckdb.IOException as error:
+            raise ShardGone(f"{query.path}: {error}", looked_for=query.summary) from None
         except duckdb.Error as error:
             raise QueryFailed(f"{query.path}: {error}", looked_for=query.summary) from None
         seconds = perf_counter() - started

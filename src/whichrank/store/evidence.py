@@ -14,13 +14,14 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
-from whichrank.errors import NoEvidence
+from whichrank.errors import NoEvidence, ShardGone
 from whichrank.store.compacted import Beside, compare, known_to, listed
 from whichrank.store.ddl import (
     COMPACTED,
@@ -277,8 +278,9 @@ class Evidence:
             return 0
         if not self.stores:
             return self._in_memory.get(table.name, 0)
-        self.show([table.name])
-        return int(self.connection.table(f"global.shard.{table.name}").count("*").fetchall()[0][0])
+        with _shards_that_stay():
+            self.show([table.name])
+            return int(self.connection.table(f"global.shard.{table.name}").count("*").fetchall()[0][0])
 
     def load(self, names: Iterable[str], *, entries: bool = True) -> None:
         """Copy tables of shards and their lookups into memory: read once, and readable with the file system shut.
@@ -286,9 +288,13 @@ class Evidence:
         entries: also the Flight Recorder entries, which are more than all the rest together.
         """
         wanted = _with_lookups(table for name in names if (table := by_name(name)))
-        self.show(table.name for table in wanted)
-        for table in wanted:
-            if not self.stores or table.name in self._loaded or (table is FLIGHT_RECORD and not entries):
+        with _shards_that_stay():
+            self.show(table.name for table in wanted)
+            self._load(table for table in wanted if entries or table is not FLIGHT_RECORD)
+
+    def _load(self, tables: Iterable[Table]) -> None:
+        for table in tables:
+            if not self.stores or table.name in self._loaded:
                 continue
             copy = f"global.dumps.{table.name}_loaded"
             self.connection.execute("SET preserve_insertion_order = false")
@@ -305,6 +311,17 @@ class Evidence:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+@contextmanager
+def _shards_that_stay() -> Iterator[None]:
+    """Raises ShardGone where a shard is removed before it was read."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise ShardGone(str(error).splitlines()[0], looked_for="the shards of the store, as they were listed") from None
 
 
 def _with_lookups(tables: Iterable[Table]) -> list[Table]:

@@ -15,6 +15,8 @@ from whichrank.surfaces.terminal import progress
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--into", "store", metavar="STORE", type=click.Path(path_type=Path), help="Folder to add to.")
 @click.option("--debug-server", "url", metavar="URL", help="Ask a running job: torch.distributed.debug on its rank 0.")
+@click.option("--pipe", metavar="STEM", type=click.Path(path_type=Path), help="Ask NCCL ranks here: STEM<rank>.pipe.")
+@click.option("--dumps", metavar="STEM", type=click.Path(path_type=Path), help="With --pipe: they dump to STEM<rank>.")
 @click.option(
     "--compact",
     "compacted",
@@ -23,30 +25,48 @@ from whichrank.surfaces.terminal import progress
     help="Put the shards of a store into one file, STORE/global.duckdb.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(paths: tuple[Path, ...], store: Path | None, url: str | None, compacted: Path | None, as_json: bool) -> int:
+def command(
+    paths: tuple[Path, ...],
+    store: Path | None,
+    url: str | None,
+    pipe: Path | None,
+    dumps: Path | None,
+    compacted: Path | None,
+    as_json: bool,
+) -> int:
     """Turn dumps into shards of a store, a folder that many ranks and hosts may add to at the same time.
 
     Collecting the same dumps twice changes nothing.
+
+    --pipe and --dumps are the job's TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_FR_DUMP_TEMP_FILE: every rank of this
+    host that has such a pipe is asked to dump.
 
     --compact STORE makes a store of many shards fast to read. It may run while ranks write and people read; shards are
     removed by a later --compact, when the file has held them for ten minutes.
     """
     if compacted is not None:
-        if paths or store is not None or url:
+        if paths or store is not None or url or pipe:
             raise UsageError(
                 "--compact takes a store and nothing else", next=f"whichrank collect --compact {compacted}"
             )
         return _compact(compacted, as_json)
-    if not paths and not url:
+    if (pipe is None) != (dumps is None) or sum((bool(paths), url is not None, pipe is not None)) > 1:
+        raise UsageError(
+            "collect takes paths, or --debug-server, or --pipe with --dumps", next="whichrank collect --help"
+        )
+    if not paths and not url and pipe is None:
         raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
     if store is None:
         raise click.UsageError("Missing option '--into'.", click.get_current_context())
     if url:
         from whichrank.engine.debug_server import collect_from
 
-        if paths:
-            raise UsageError("--debug-server takes no paths", next="collect them with a second command")
         done = collect_from(url, store)
+    elif pipe is not None and dumps is not None:
+        from whichrank.engine.dump_pipe import collect_through_pipes
+
+        with progress("waiting for dumps") as step:
+            done = collect_through_pipes(pipe, dumps, store, on_progress=step)
     else:
         from whichrank.engine.intake import collect
 
