@@ -205,7 +205,8 @@ def pack(batches: Sequence[Batch]) -> bytes:
     ends = []
     for parts in tables.values():
         with pa.ipc.new_stream(sink, parts[0].schema) as stream:
-            stream.write_table(pa.concat_tables(parts))
+            for part in parts:
+                stream.write_table(part)
         sink.write(bytes(-sink.tell() % _ALIGNED))
         ends.append(sink.tell())
     heads = [[b.snapshot_id, b.rank, {name: rows.num_rows for name, rows in b.tables.items()}] for b in batches]
@@ -223,16 +224,22 @@ def unpack(answer: bytes) -> list[Batch]:
     start = int.from_bytes(answer[:8], "little")
     heads, names, ends = json.loads(answer[8:start])
     body = pa.py_buffer(answer).slice(start)
-    tables = {}
-    for name, begin, end in zip(names, [0, *ends], ends, strict=False):
-        with pa.ipc.open_stream(body.slice(begin, end - begin)) as stream:
-            tables[name] = stream.read_all()
-    batches = []
-    taken = dict.fromkeys(names, 0)
-    for snapshot_id, rank, rows in heads:
-        batch = Batch(snapshot_id, rank)
-        for name, count in rows.items():
-            batch.tables[name] = tables[name].slice(taken[name], count)
-            taken[name] += count
-        batches.append(batch)
-    return batches
+    streams = {
+        name: pa.ipc.open_stream(body.slice(begin, end - begin))
+        for name, begin, end in zip(names, [0, *ends], ends, strict=False)
+    }
+    return [
+        Batch(snapshot_id, rank, {name: _read_rows(streams[name], count) for name, count in rows.items()})
+        for snapshot_id, rank, rows in heads
+    ]
+
+
+def _read_rows(stream: pa.RecordBatchStreamReader, count: int) -> pa.Table:
+    """The next `count` rows. Read piece by piece, as they were written: a slice of many pieces looks at all of them."""
+    import pyarrow as pa
+
+    pieces: list[pa.RecordBatch] = []
+    while count:
+        pieces.append(stream.read_next_batch())
+        count -= pieces[-1].num_rows
+    return pa.Table.from_batches(pieces, stream.schema)
