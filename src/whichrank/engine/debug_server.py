@@ -15,14 +15,13 @@ def collect_from(url: str, store: Path) -> dict[str, Any]:
     Raises NoEvidence where nobody answers, StoreNotWritten.
     """
     from whichrank.collectors.flight_recorder_debug_server import NoDebugServer, read
-    from whichrank.store.shards import write
+    from whichrank.store.shards import write_whole
 
     ranks: list[int] = []
     records = 0
     notes: list[str] = []
     try:
-        for batch in read(url):
-            write(store, batch)
+        for batch in write_whole(store, read(url)):
             if NOTE.name in batch.tables:
                 notes += [row["message"] for row in batch.tables[NOTE.name].to_pylist()]
             if DUMP.name in batch.tables and batch.rank is not None:

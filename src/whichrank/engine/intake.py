@@ -162,7 +162,7 @@ def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = N
     converted), notes (messages). Raises NoEvidence when nothing could be read, UsageError when a path is a store
     itself, StoreNotWritten.
     """
-    from whichrank.store.shards import write
+    from whichrank.store.shards import write_whole
 
     sources = discover(paths)
     if sources.stores:
@@ -173,8 +173,7 @@ def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = N
     messages: list[str] = []
     kept: set[str] = set()
     others = [table for name in EVIDENCE[1:] if (table := by_name(name))]
-    for batch in batches(sources, on_progress):
-        write(store, batch)
+    for batch in write_whole(store, batches(sources, on_progress)):
         notes = batch.tables[NOTE.name].to_pylist() if NOTE.name in batch.tables else []
         kept |= _keep(store, batch.snapshot_id, notes)
         messages += [note["message"] for note in notes]

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -52,6 +52,25 @@ def write(store: Path, batch: Batch) -> list[Path]:
                 _write_parquet(table, rows, file)
             written.append(path)
     return written
+
+
+def write_whole(store: Path, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Write batches as they come, and hand them on. Nobody reads half a snapshot: what makes it visible, the rows of
+    torch_nccl_dump, is written last, in one file for all ranks.
+
+    Raises StoreNotWritten, UsageError.
+    """
+    dumps: dict[str, list[pa.Table]] = {}
+    for batch in batches:
+        rest = dict(batch.tables)
+        if (heads := rest.pop(DUMP.name, None)) is not None:
+            dumps.setdefault(batch.snapshot_id, []).append(heads)
+        write(store, Batch(batch.snapshot_id, batch.rank, rest))
+        yield batch
+    for snapshot_id, parts in dumps.items():
+        import pyarrow as pa
+
+        write(store, Batch(snapshot_id, None, {DUMP.name: pa.concat_tables(parts)}))
 
 
 def shard_path(store: Path, table: Table, rank: int | None, stem: str) -> Path:
