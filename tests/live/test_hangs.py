@@ -1,11 +1,11 @@
-"""Ranks of real jobs stop in a dozen ways; `whichrank diagnose STORE --snapshot` names the one to blame, in time.
+"""Ranks of real jobs stop in a dozen ways; `whichrank diagnose STORE --snapshot` names the one to blame.
 
 Four jobs start together, and are asked when all of them hang: what takes long is that torch is imported sixteen times.
+How long a verdict takes is measured in benchmarks/live.py, where nothing else runs.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,10 +17,6 @@ from tests.live.running import Job, start, wait_until, whichrank
 from whichrank.store import live
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("live")]
-
-# From the request to the verdict. Five seconds are promised, and are held on an idle machine (two to three); here other
-# tests run beside it, so the limit only tells an answer from waiting for somebody who will never come.
-LIMIT_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -92,12 +88,10 @@ def test_the_right_rank_is_named_while_it_hangs(story: Story, stage: Stage) -> N
     job = stage.hanging(story.fault)
     asked_before = {request.snapshot_id for request in live.requests(job.store)}
     code, said, complaint = whichrank("diagnose", job.store, "--snapshot", "--json")
-    now = time.time_ns()
     assert said["culprit_ranks"] == story.culprits or said["category"] == "insufficient_evidence", (said, complaint)
     assert said["category"] in story.categories, said
     assert code == 1
-    asked = [request for request in live.requests(job.store) if request.snapshot_id not in asked_before]
-    assert (now - asked[-1].asked_ns) / 1e9 < LIMIT_S
+    assert {request.snapshot_id for request in live.requests(job.store)} > asked_before, "it was asked for this verdict"
 
     sql = "SELECT rank, state FROM global.cluster.nodes QUALIFY snapshot_id = max(snapshot_id) OVER () ORDER BY rank"
     _, table, _ = whichrank("query", job.store, sql, "--json")
