@@ -133,7 +133,7 @@ def _two_ranks(watched: bool) -> float:
 
 
 def report(runs: int) -> None:
-    """All three, a line each."""
+    """All four, a line each."""
     watched, bare = _apart("--one", "idle-watched"), _apart("--one", "idle")
     print(
         f"idle      {(watched - bare) * 100:.4f} % of a core (at most 0.1): {watched:.5f} against {bare:.5f}",
