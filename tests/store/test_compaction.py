@@ -20,6 +20,7 @@ from tests.engine.mini import batches
 from tests.jobs.builder import Job
 from whichrank.engine.compaction import compact
 from whichrank.engine.intake import collect
+from whichrank.engine.manifest import Pack
 from whichrank.engine.runner import diagnose
 from whichrank.errors import NoEvidence
 from whichrank.store.compaction import NotCompacted, alone
@@ -90,7 +91,7 @@ def test_shards_go_when_the_file_has_held_them_for_a_while(store: Path) -> None:
     before = _said(store)
     compact(store)
     assert compact(store).removed == 0, "somebody may be about to read them"
-    late = sorted(store.glob("torch_nccl_dump/rank=1/*.parquet"))[0]
+    late = sorted(store.glob("torch_nccl_flight_record/rank=1/*.parquet"))[0]
     changed = pq.read_table(late)
     pq.write_table(changed, late)  # the file does not hold this one: it was never compared
     added = compact(store, grace_s=0)
@@ -108,6 +109,14 @@ def test_a_shard_that_cannot_be_read_stays(store: Path) -> None:
     assert compact(store, grace_s=0).unreadable == ["torch_nccl_dump/rank=9/s9.parquet"]
     compact(store, grace_s=0)
     assert bad.exists()
+
+
+def test_a_file_without_facts_says_so(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(Pack().root, tmp_path / "pack", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "pack" / "sql" / "facts" / "dump.sql").write_text("-- summary: x\nSELECT broken FROM nowhere")
+    done = compact(store, pack=Pack(tmp_path / "pack"))
+    assert "nowhere" in str(done.without_facts)
+    assert diagnose([store]).culprit_ranks == [2]
 
 
 def test_every_statement_that_is_printed_runs_in_the_file(store: Path) -> None:

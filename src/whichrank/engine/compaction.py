@@ -24,6 +24,7 @@ class Compacted:
     added: int
     removed: int
     unreadable: list[str]
+    without_facts: str | None = None  # why the file holds no facts; they can be made of it at any time
 
 
 def compact(store: Path, *, grace_s: float = GRACE_S, pack: Pack | None = None) -> Compacted:
@@ -51,28 +52,30 @@ def compact(store: Path, *, grace_s: float = GRACE_S, pack: Pack | None = None) 
         now = now or compare({}, listed(store))
         added, unreadable = [shard.path for shard in now.fresh], []
         if added:
+            why = None
             try:
                 with new_file(evidence, store) as database:
                     unreadable = [shard.path for shard in write(evidence, store, database, now)]
                     if not unreadable:
-                        _facts(evidence, database, pack or Pack())
+                        why = _facts(evidence, database, pack or Pack())
             except duckdb.Error as error:
                 raise NotCompacted(f"{store} cannot be compacted: {error}", next="make room, then try again") from None
-            return Compacted(store / COMPACTED, len(added) - len(unreadable), 0, unreadable)
+            return Compacted(store / COMPACTED, len(added) - len(unreadable), 0, unreadable, why)
         removed = remove_shards(store, now.known, grace_s) if now.known else 0
         return Compacted(store / COMPACTED, 0, removed, unreadable)
 
 
-def _facts(evidence: Evidence, database: str, pack: Pack) -> None:
-    """The facts of the newest snapshot as tables, so that printed statements run on the file alone."""
+def _facts(evidence: Evidence, database: str, pack: Pack) -> str | None:
+    """The facts of the newest snapshot as tables, so that printed statements run on the file alone; or why not."""
     facts = [id for id in pack.library.ids() if id.startswith("facts.")]
     runner = Runner(pack, evidence)
     try:
         runner.make_facts(facts, {"use_global": True})
-    except QueryFailed:
-        return  # facts can be made at any time; the rows are what must be there
+    except QueryFailed as error:
+        return error.what  # the rows are what must be there
     connection = evidence.connection
     for fact in pack.library.facts_for(facts, evidence.present):
         connection.table(f"memory.{fact.id}").create(f"{database}.{fact.id}")
         for statement in comments(f"{database}.{fact.id}", fact.summary, fact.columns):
             connection.execute(statement)
+    return None

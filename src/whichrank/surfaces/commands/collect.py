@@ -91,9 +91,11 @@ def _compact(store: Path, as_json: bool) -> int:
     done = compact(store)
     if as_json:
         said = {"path": str(done.path), "added": done.added, "removed": done.removed, "unreadable": done.unreadable}
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(said | {"without_facts": done.without_facts}, indent=2))
         return 0
     click.echo(f"{done.added:,} shards added, {done.removed:,} removed -> {done.path}")
     for path in done.unreadable:
         click.echo(f"  {path} cannot be read; it stays where it is")
+    if done.without_facts:
+        click.echo(f"  the file holds the rows without facts: {done.without_facts}")
     return 0
