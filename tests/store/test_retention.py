@@ -28,10 +28,13 @@ def test_a_reader_is_not_disturbed_by_retention(tmp_path: Path) -> None:
     store = tmp_path / "store"
     collect([dumps[0]], store)
     failed: list[BaseException] = []
+    reading = threading.Event()
 
     def tidy() -> None:
         try:
             for newer in dumps[1:]:
+                assert reading.wait(120)
+                reading.clear()  # once for every diagnosis, at whatever moment of it
                 collect([newer], store)
                 keep_newest(store, 1)
         except BaseException as error:
@@ -41,6 +44,7 @@ def test_a_reader_is_not_disturbed_by_retention(tmp_path: Path) -> None:
     writer.start()
     read = 0
     while writer.is_alive() or not read:
+        reading.set()
         assert diagnose([store]).culprit_ranks == [2]
         read += 1
     writer.join()

@@ -37,6 +37,7 @@ def guard_for(
     values = _values(made, parameters or {})
     Runner(pack, evidence).make_tables(wanted, values)
     evidence.load(table.name for table in TABLES if named(table.name))
+    evidence.check_nothing_went()
     return Guard(evidence, limits)
 
 

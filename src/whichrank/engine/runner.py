@@ -50,7 +50,9 @@ def diagnose(
     for left in reversed(range(OPENINGS)):
         try:
             with intake.open_evidence(paths, on_progress=on_progress, meanwhile=meanwhile) as evidence:
-                return Runner(pack, evidence, shlex.join(map(str, given))).run(skill, parameters)
+                diagnosis = Runner(pack, evidence, shlex.join(map(str, given))).run(skill, parameters)
+                evidence.check_nothing_went()
+                return diagnosis
         except ShardGone:  # somebody tidies the store up; what stays is a whole snapshot
             if not left:
                 raise

@@ -33,7 +33,7 @@ from whichrank.store.ddl import (
     shard_table,
     shard_view,
 )
-from whichrank.tables import FLIGHT_RECORD, LOOKUPS, TABLES, Table, by_name, view_ddl
+from whichrank.tables import DUMP, FLIGHT_RECORD, LOOKUPS, TABLES, Table, by_name, view_ddl
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,6 +105,7 @@ class Evidence:
         self._insert(batches)  # may add shards to a store, so the file is attached and the folder listed afterwards
         self._attach_compacted()
         run("RESET preserve_insertion_order")
+        self._dump_shards = [path for s in self.stores for path in s.glob(f"{DUMP.name}/*/*.parquet")]
 
     # ---- rows of dumps -------------------------------------------------------------------------------------------
     def _insert(self, batches: Iterable[Batch]) -> None:
@@ -291,6 +292,15 @@ class Evidence:
         with _shards_that_stay():
             self.show(table.name for table in wanted)
             self._load(table for table in wanted if entries or table is not FLIGHT_RECORD)
+
+    def check_nothing_went(self) -> None:
+        """Raises ShardGone where a snapshot was removed since we opened the store: what was read of it may be a part.
+
+        Whoever removes a snapshot removes its shards of torch_nccl_dump first.
+        """
+        for path in self._dump_shards:
+            if not path.exists():
+                raise ShardGone(f"{path} was removed while the store was read", looked_for="all that was listed")
 
     def _load(self, tables: Iterable[Table]) -> None:
         for table in tables:
