@@ -11,7 +11,7 @@ DEMO   := fixtures/nccl_rank_not_joined/evidence
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check golden docs bench record fixtures lint types lint-imports docs-check headers clean
+.PHONY: help demo test check golden docs bench record fixtures plugins lint types lint-imports docs-check headers skills-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: $(VENV)/.core ## diagnose a recorded hang (no GPU, no torch)
 test: $(VENV)/.test ## every test, slow ones too
 	$(PYTEST) -n 2 --dist loadgroup --timeout 600
 
-check: lint types lint-imports docs-check headers ## style, types, imports, docs and SQL headers
+check: lint types lint-imports docs-check headers skills-check ## style, types, imports, docs, SQL headers, SKILL.md
 
 golden: $(VENV)/.test ## rewrite the expected outputs; then read the diff
 	$(PYTEST) --update-golden
@@ -41,6 +41,9 @@ record: $(VENV)/.test ## record evidence from real jobs again
 
 fixtures: $(VENV)/.test ## write the built fixtures again
 	$(BIN)/python -m tests.jobs.fixtures
+
+plugins: ## try the plugin manifests in the real clients (npm; Claude Code and Codex, no login)
+	@bash tools/plugins.sh
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -64,6 +67,9 @@ docs-check: $(VENV)/.dev
 
 headers: $(VENV)/.dev
 	$(PYTEST) -q -m headers
+
+skills-check: $(VENV)/.dev
+	@for folder in skill/*/; do $(BIN)/agentskills validate "$$folder" || exit 1; done
 
 # What is installed where: a stamp file per set, made again when pyproject.toml changes.
 
