@@ -29,6 +29,8 @@ _NOT_DUMPS = {".log", ".out", ".err", ".txt", ".csv", ".py", ".sh", ".md", ".yam
 Notes = list[dict[str, Any]]
 Group = tuple[int, list[Found]]  # a rank and its files
 Progress = Callable[[int, int], None]
+Here = Callable[[Any], list[Batch]]
+Run = Callable[[str, Sequence[Any], int, Here | None], Iterator[list[Batch] | None]]
 
 
 def read(
@@ -37,6 +39,7 @@ def read(
     apart_from: Container[Path] = (),
     snapshot_id: str | None = None,
     workers: int | None = None,
+    run: Run = pool.run,
     on_progress: Progress | None = None,
 ) -> Iterator[Batch]:
     """Batches of the dumps at the paths and below, by rank; the last one, if any, has rank None and only notes.
@@ -46,9 +49,10 @@ def read(
     apart_from:   files in folders that somebody else reads.
     snapshot_id:  default: time and hash of the content, so that reading the same dumps twice gives the same id.
     workers:      processes; default: as many as pay off. The batches do not depend on it.
+    run:          who does the work: processes of this machine, or others with the same contract.
     on_progress:  called with (dumps done, dumps in all).
     """
-    reading = _read(list(map(Path, paths)), apart_from, snapshot_id, workers, on_progress)
+    reading = _read(list(map(Path, paths)), apart_from, snapshot_id, workers, run, on_progress)
     return cast(Iterator[Batch], pool.started(reading))
 
 
@@ -57,6 +61,7 @@ def _read(
     apart_from: Container[Path],
     snapshot_id: str | None,
     workers: int | None,
+    run: Run,
     on_progress: Progress | None,
 ) -> Iterator[Batch | None]:
     """None when the workers have begun, then the batches."""
@@ -66,7 +71,7 @@ def _read(
     groups = _by_rank(found, notes)
     total = sum(len(files) for _, files in groups)
     done = 0
-    reading = pool.started(_read_groups(snapshot, groups, workers))
+    reading = pool.started(_read_groups(snapshot, groups, workers, run))
     yield None
     for results, count in reading:
         for batch in results:
@@ -127,18 +132,20 @@ def _snapshot_id(found: Sequence[Found]) -> str:
 
 
 # ---- ranks, one after the other or side by side --------------------------------------------------------------------
-def _read_groups(snapshot: str, groups: Sequence[Group], workers: int | None) -> Iterator[tuple[list[Batch], int]]:
+def _read_groups(
+    snapshot: str, groups: Sequence[Group], workers: int | None, run: Run
+) -> Iterator[tuple[list[Batch], int]]:
     """Nothing when the workers have begun; then batches and number of files of some ranks, in order of rank."""
     size = sum(file.size for _, files in groups for file in files)
     workers = _workers(size) if workers is None else workers - (workers == 1)
     parts = list(_parts(groups, min(_BYTES_PER_TASK, size // (4 * workers)))) if workers else []
     tasks = [_task(snapshot, part) for part in parts]
-    answers = pool.run(_TARGET, tasks, workers, _read_here if workers == 1 else None) if parts else iter(())
+    answers = run(_TARGET, tasks, workers, _read_here if workers == 1 else None) if parts else iter(())
     yield [], 0
     done = 0
     try:
         for part, result in zip(parts, answers, strict=True):
-            batches = result if result is not None else _read_one_by_one(snapshot, part)
+            batches = result if result is not None else _read_one_by_one(snapshot, part, run)
             yield batches, sum(len(files) for _, files in part)
             done += len(part)
     except pool.PoolUnavailableError:
@@ -177,10 +184,10 @@ def _parts(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
         yield part
 
 
-def _read_one_by_one(snapshot: str, part: Sequence[Group]) -> list[Batch]:
+def _read_one_by_one(snapshot: str, part: Sequence[Group], run: Run) -> list[Batch]:
     """A worker died over one of these: they are read one at a time, and the one that kills its worker is named."""
     out = []
-    results = pool.run(_TARGET, [_task(snapshot, [group]) for group in part], 1)
+    results = run(_TARGET, [_task(snapshot, [group]) for group in part], 1, None)
     for (rank, files), result in zip(part, results, strict=True):
         if result is None:
             names = " or ".join(shown(file.path) for file in files)

@@ -1,5 +1,6 @@
 -- summary: "What is inside coalesced calls: the inner entries stay scheduled for ever, the closing entry tells the state."
 -- grain: one inner entry of a coalesced call
+-- per: rank
 -- reads: [python.torch_nccl_pg_status, facts.dump, facts.entry, facts.ring, facts.signature]
 -- rules: [P2]
 -- columns:

@@ -1,5 +1,6 @@
 -- summary: The entries of the diagnosed snapshot with their group and their state, narrow enough to hold millions.
 -- grain: one Flight Recorder entry
+-- per: rank
 -- reads: [python.torch_nccl_flight_record, facts.dump, facts.pg_of_rank, facts.signature]
 -- rules: [P6]
 -- columns:

@@ -1,5 +1,6 @@
 -- summary: "What each rank entered: coalesced calls folded into one, p2p apart from the collectives, done or not."
 -- grain: one operation (or one coalesced batch) of one rank
+-- per: rank
 -- reads: [python.torch_nccl_pg_status, python.torch_nccl_stack, facts.batch_part, facts.dump, facts.entry, facts.ring, facts.signature]
 -- rules: [P2, P6, P8]
 -- columns:

@@ -1,5 +1,6 @@
 -- summary: Which groups each process used, as it numbers and names them itself.
 -- grain: one (rank, pg_id, pg_name) with entries
+-- per: rank
 -- reads: [python.torch_nccl_flight_record, facts.dump, facts.signature]
 -- rules: [P1, P8, P10]
 -- columns:

@@ -16,6 +16,7 @@ from whichrank.store.ddl import COMPACTED
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, by_name
 
 if TYPE_CHECKING:
+    from whichrank.engine.ray_cluster import RayCluster
     from whichrank.store.evidence import Evidence
 
 LOOKED_FOR = ", ".join(
@@ -71,7 +72,11 @@ def is_store(path: Path) -> bool:
 
 
 def batches(
-    sources: Sources, on_progress: Progress | None = None, *, newest: bool = False
+    sources: Sources,
+    on_progress: Progress | None = None,
+    *,
+    newest: bool = False,
+    cluster: RayCluster | None = None,
 ) -> Generator[Batch, None, None]:
     """The rows of all files, read by the collectors. The reading of dumps begins at once, where a process helps."""
     others = {path for paths in sources.others.values() for path in paths}
@@ -79,7 +84,10 @@ def batches(
     if paths := [path for path in sources.dumps if path not in others]:
         from whichrank.collectors.flight_recorder_dump import read
 
-        dumps = read(paths, apart_from=others, on_progress=on_progress)
+        if cluster:
+            dumps = read(paths, apart_from=others, workers=cluster.workers, run=cluster.run, on_progress=on_progress)
+        else:
+            dumps = read(paths, apart_from=others, on_progress=on_progress)
     return _rows(dumps, sources, on_progress, newest)
 
 
@@ -117,13 +125,19 @@ class Reading:
     rows: Generator[Batch, None, None]
 
 
-def begin(paths: Sequence[Path], on_progress: Progress | None = None, *, newest: bool = False) -> Reading:
+def begin(
+    paths: Sequence[Path],
+    on_progress: Progress | None = None,
+    *,
+    newest: bool = False,
+    cluster: RayCluster | None = None,
+) -> Reading:
     """Begin to read the paths; `open_evidence` takes it from there. Raises NoEvidence like `discover`.
 
-    newest: of what running processes answered, the newest snapshot is enough.
+    newest: of what running processes answered, the newest snapshot is enough. cluster: who reads the dumps.
     """
     sources = discover(paths)
-    return Reading(paths, sources, batches(sources, on_progress, newest=newest))
+    return Reading(paths, sources, batches(sources, on_progress, newest=newest, cluster=cluster))
 
 
 def open_evidence(
@@ -155,8 +169,10 @@ def open_evidence(
     return evidence
 
 
-def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = None) -> dict[str, Any]:
-    """Write what is at the paths into a store.
+def collect(
+    paths: Sequence[Path], store: Path, on_progress: Progress | None = None, cluster: RayCluster | None = None
+) -> dict[str, Any]:
+    """Write what is at the paths into a store. cluster: who reads the dumps.
 
     Returns ranks (list), records (count), rows (table -> count, of what is no dump), kept (raw files that could not be
     converted), notes (messages). Raises NoEvidence when nothing could be read, UsageError when a path is a store
@@ -173,7 +189,7 @@ def collect(paths: Sequence[Path], store: Path, on_progress: Progress | None = N
     messages: list[str] = []
     kept: set[str] = set()
     others = [table for name in EVIDENCE[1:] if (table := by_name(name))]
-    for batch in write_whole(store, batches(sources, on_progress)):
+    for batch in write_whole(store, batches(sources, on_progress, cluster=cluster)):
         notes = batch.tables[NOTE.name].to_pylist() if NOTE.name in batch.tables else []
         kept |= _keep(store, batch.snapshot_id, notes)
         messages += [note["message"] for note in notes]

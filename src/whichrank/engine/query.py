@@ -8,12 +8,14 @@
     --   rank: {doc: Global rank.}
     -- columns_like: facts.finding          (optional: those columns first)
     -- optional: {facts.log_suspect: python.torch_nccl_watchdog_log}
+    -- per: rank                            (optional: see below)
     SELECT rank FROM {{ python }}.torch_nccl_ranks
     {% if "python.torch_nccl_watchdog_log" in has %} UNION ALL SELECT rank FROM facts.log_suspect {% endif %}
 
 Facts (`facts.entry`) become tables, in the order of their `reads`; checks and statements are only read. `optional` is a
 read that is worth its time only where a table (one of several) has rows: without them the block is left out, and the
-fact is not made.
+fact is not made. `per: rank` says of a fact that what it holds of one rank follows from the entries of that rank, the
+other facts of that kind about it, and whatever there is of the other tables: it may be made rank by rank.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 
 KINDS = ("facts", "checks", "statements")
 SCHEMAS = ("python", "nccl", "gpu", "cpu", "cluster", "process")
-HEADER_KEYS = frozenset({"summary", "grain", "reads", "params", "columns", "columns_like", "optional", "rules", "doc"})
+HEADER_KEYS = frozenset(
+    {"summary", "grain", "reads", "params", "columns", "columns_like", "optional", "per", "rules", "doc"}
+)
 EVERY_TABLE = frozenset(table.full_name for table in TABLES)  # `has`, where nothing is to be left out
 # Text, quoted names and comments come first, so that a `$name` inside them is left alone.
 _TOKEN = re.compile(
@@ -49,7 +53,7 @@ class Query:
     """One .sql file.
 
     kind: its folder (facts, checks, statements). columns: name -> {unit?, doc}. reads: all it may read; optional: those
-    of them that are left out unless one of these tables has rows.
+    of them that are left out unless one of these tables has rows. per: `rank`, or empty.
     """
 
     kind: str
@@ -62,6 +66,7 @@ class Query:
     params: dict[str, Parameter]
     columns: dict[str, dict[str, str]]
     rules: tuple[str, ...]
+    per: str
     body: str
 
     @property
@@ -177,6 +182,7 @@ def load(path: Path) -> Query:
         params=params,
         columns=_inherited(path, header.get("columns_like")) | dict(header.get("columns") or {}),
         rules=tuple(str(rule) for rule in header.get("rules") or ()),
+        per=_per(path, header.get("per")),
         body=body,
     )
 
@@ -200,6 +206,12 @@ def _inherited(path: Path, like: object) -> dict[str, dict[str, str]]:
     if not source.is_file():
         raise BrokenPack(f"{path}: columns_like: there is no query {like}", looked_for=str(source))
     return load(source).columns
+
+
+def _per(path: Path, given: object) -> str:
+    if given not in (None, "rank"):
+        raise BrokenPack(f"{path}: per: {given} means nothing", looked_for="per: rank")
+    return str(given or "")
 
 
 def _tables(given: object) -> tuple[str, ...]:

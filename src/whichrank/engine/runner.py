@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -19,9 +20,12 @@ from whichrank.engine.speech import Speaker
 from whichrank.engine.witnesses import Progress
 from whichrank.errors import BrokenPack, QueryFailed, ShardGone
 from whichrank.store.evidence import Evidence
+from whichrank.tables import FLIGHT_RECORD
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from whichrank.engine.ray_cluster import RayCluster
 
 OPENINGS = 5  # of a store whose shards go away while they are read
 Values = Mapping[str, Value]
@@ -34,10 +38,12 @@ def diagnose(
     *,
     pack: Pack | None = None,
     on_progress: Progress | None = None,
+    cluster: RayCluster | None = None,
 ) -> Diagnosis:
     """Read the paths and run one skill on them. A `Reading` is one that has begun.
 
-    parameters: name -> value, as text or typed. Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
+    parameters: name -> value, as text or typed. cluster: where the facts of single ranks are made.
+    Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
     """
     pack = pack or Pack()
 
@@ -49,24 +55,30 @@ def diagnose(
     given = paths.paths if isinstance(paths, intake.Reading) else paths
     for left in reversed(range(OPENINGS)):
         try:
-            with intake.open_evidence(paths, on_progress=on_progress, meanwhile=meanwhile) as evidence:
-                diagnosis = Runner(pack, evidence, shlex.join(map(str, given))).run(skill, parameters)
+            begun = paths if isinstance(paths, intake.Reading) else intake.begin(paths, on_progress, cluster=cluster)
+            with intake.open_evidence(begun, meanwhile=meanwhile) as evidence:
+                if cluster:
+                    cluster.take_stock(evidence)
+                diagnosis = Runner(pack, evidence, shlex.join(map(str, given)), cluster).run(skill, parameters)
                 evidence.check_nothing_went()
                 return diagnosis
         except ShardGone:  # somebody tidies the store up; what stays is a whole snapshot
             if not left:
                 raise
             paths = given
+            if cluster:
+                cluster.forget()
     raise AssertionError("unreachable")
 
 
 class Runner:
     """Runs skills on one evidence; facts are made once per set of parameters."""
 
-    def __init__(self, pack: Pack, evidence: Evidence, path: str = "STORE") -> None:
+    def __init__(self, pack: Pack, evidence: Evidence, path: str = "STORE", cluster: RayCluster | None = None) -> None:
         self.pack = pack
         self.evidence = evidence
         self.path = path
+        self.cluster = cluster
         self._made: dict[str, object] = {}
         self._ran: list[Ran] = []
 
@@ -110,6 +122,7 @@ class Runner:
         """Make the facts these queries read, unless they stand already for the same values."""
         ids = list(ids)
         has = self.evidence.present
+        self._bring_entries(ids, has)
         self.evidence.load(self.pack.library.tables_for(ids, has), entries=False)
         made = dict(self._made)
         todo: dict[str, Query] = {}
@@ -138,6 +151,15 @@ class Runner:
         self._ran += [ran[id] for id in todo]
         self._made = made
 
+    def _bring_entries(self, ids: list[str], has: AbstractSet[str]) -> None:
+        """Entries that lie on a cluster are fetched where something else than the facts made there reads them."""
+        if self.cluster is None:
+            return
+        queries = [*self.pack.library.facts_for(ids, has), *map(self.pack.library.get, ids)]
+        if any(FLIGHT_RECORD.full_name in q.reads_given(has) for q in queries if not self.cluster.makes(q)):
+            self.evidence.add(self.cluster.entries())
+            self.cluster = None
+
     def rows(self, id: str, values: Values) -> list[dict[str, Any]]:
         """The rows of a check or statement, whose facts were made; column name -> value."""
         rows, ran = self._execute(self.pack.library.get(id), values, self.evidence.connection)
@@ -162,11 +184,16 @@ class Runner:
         sql = query.statement(use_global, has, as_table)
         bound = query.values(values)
         used = set(parameters_used(sql))  # DuckDB refuses a value that the chosen structure does not use
+        given = {n: v for n, v in bound.items() if n in used}
         started = perf_counter()
         try:
-            result = connection.execute(sql, {n: v for n, v in bound.items() if n in used})
-            columns = [column[0] for column in result.description or ()]
-            rows = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+            if self.cluster and self.cluster.makes(query):
+                select = query.render(use_global, has)
+                rows = [{"Count": self.cluster.make(query, select, given, self.evidence, connection)}]
+            else:
+                result = connection.execute(sql, given)
+                columns = [column[0] for column in result.description or ()]
+                rows = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
         except duckdb.IOException as error:
             raise ShardGone(f"{query.path}: {error}", looked_for=query.summary) from None
         except duckdb.Error as error:

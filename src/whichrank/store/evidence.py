@@ -85,6 +85,7 @@ class Evidence:
         self.connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=_CONFIG)
         self._seen: dict[str, set[int]] = {table.name: set() for table in LOOKUPS.values()}
         self._in_memory: dict[str, int] = {}  # table -> rows
+        self._elsewhere: dict[str, int] = {}  # table -> rows that lie in the memory of a cluster
         self._loaded: set[str] = set()
         self._shown: set[str] = set()
         self._comments = comments
@@ -108,6 +109,24 @@ class Evidence:
         self._dump_shards = [path for s in self.stores for path in s.glob(f"{DUMP.name}/*/*.parquet")]
 
     # ---- rows of dumps -------------------------------------------------------------------------------------------
+    def add(self, batches: Iterable[Batch]) -> None:
+        """More rows, held in memory, in place of those that lay elsewhere."""
+        for name in self._elsewhere:
+            if not self.stores and name in self._shown and name not in self._in_memory:
+                self.connection.execute(f"DROP VIEW global.shard.{name}")  # a table takes its place
+        self._elsewhere.clear()
+        self._insert(batches)
+
+    def held(self, table: Table) -> pa.Table | None:
+        """The rows of a table that are held in memory; None where there are none."""
+        if not self._in_memory.get(table.name):
+            return None
+        return self.connection.table(self._memory_name(table)).to_arrow_table()
+
+    def stand_in(self, table: Table, rows: int) -> None:
+        """Count rows that lie elsewhere: evidence that is there, although nobody can read it here."""
+        self._elsewhere[table.name] = rows
+
     def _insert(self, batches: Iterable[Batch]) -> None:
         waiting: dict[str, list[pa.Table]] = {}
         loose = 0  # rows that are not packed
@@ -265,23 +284,25 @@ class Evidence:
     @property
     def holds_dumps(self) -> bool:
         """Whether rows were read from dumps, which lie in no store."""
-        return bool(self._in_memory)
+        return bool(self._in_memory or self._elsewhere)
 
     @cached_property
     def present(self) -> frozenset[str]:
         """The tables for which there are rows, or at least shards: `python.torch_nccl_dump`."""
-        return frozenset(table.full_name for table in TABLES if self._sources(table, "STORE"))
+        there = (table for table in TABLES if table.name in self._elsewhere or self._sources(table, "STORE"))
+        return frozenset(table.full_name for table in there)
 
     def count(self, name: str) -> int:
         """Rows of `global.<name>` (`python.torch_nccl_dump`); 0 for a table that does not exist."""
         table = by_name(name)
         if table is None:
             return 0
+        elsewhere = self._elsewhere.get(table.name, 0)
         if not self.stores:
-            return self._in_memory.get(table.name, 0)
+            return self._in_memory.get(table.name, 0) + elsewhere
         with _shards_that_stay():
             self.show([table.name])
-            return int(self.connection.table(f"global.shard.{table.name}").count("*").fetchall()[0][0])
+            return int(self.connection.table(f"global.shard.{table.name}").count("*").fetchall()[0][0]) + elsewhere
 
     def load(self, names: Iterable[str], *, entries: bool = True) -> None:
         """Copy tables of shards and their lookups into memory: read once, and readable with the file system shut.

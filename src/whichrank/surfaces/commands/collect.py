@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from whichrank.errors import UsageError
+from whichrank.surfaces.cluster import joined
 from whichrank.surfaces.terminal import progress
 
 
@@ -17,6 +18,7 @@ from whichrank.surfaces.terminal import progress
 @click.option("--debug-server", "url", metavar="URL", help="Ask a running job: torch.distributed.debug on its rank 0.")
 @click.option("--pipe", metavar="STEM", type=click.Path(path_type=Path), help="Ask NCCL ranks here: STEM<rank>.pipe.")
 @click.option("--dumps", metavar="STEM", type=click.Path(path_type=Path), help="With --pipe: they dump to STEM<rank>.")
+@click.option("--ray", metavar="ADDRESS", help="Convert dumps on a Ray cluster: auto, local, or its address.")
 @click.option(
     "--compact",
     "compacted",
@@ -31,6 +33,7 @@ def command(
     url: str | None,
     pipe: Path | None,
     dumps: Path | None,
+    ray: str | None,
     compacted: Path | None,
     as_json: bool,
 ) -> int:
@@ -54,6 +57,8 @@ def command(
         raise UsageError(
             "collect takes paths, or --debug-server, or --pipe with --dumps", next="whichrank collect --help"
         )
+    if ray and not paths:
+        raise UsageError("--ray converts dumps at paths", next=f"whichrank collect DUMPS --into STORE --ray {ray}")
     if not paths and not url and pipe is None:
         raise click.UsageError("Missing argument 'PATH...'.", click.get_current_context())
     if store is None:
@@ -70,8 +75,8 @@ def command(
     else:
         from whichrank.engine.intake import collect
 
-        with progress("collecting") as step:
-            done = collect(paths, store, on_progress=step)
+        with joined(ray) as cluster, progress("collecting") as step:
+            done = collect(paths, store, on_progress=step, cluster=cluster)
     if as_json:
         click.echo(json.dumps(done, indent=2))
     else:

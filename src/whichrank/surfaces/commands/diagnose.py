@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from whichrank.errors import UsageError
+from whichrank.surfaces.cluster import joined
 from whichrank.surfaces.parameters import name_and_value
 from whichrank.surfaces.terminal import colour_of, progress, width_of
 
@@ -30,6 +31,7 @@ from whichrank.surfaces.terminal import colour_of, progress, width_of
     show_default=True,
     help="For ranks that do not answer --snapshot.",
 )
+@click.option("--ray", metavar="ADDRESS", help="Read dumps on a Ray cluster: auto, local, or its address.")
 @click.option("--local", is_flag=True, help="Look only at what this host collected.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")
 @click.option("--all", "everything", is_flag=True, help="Also show consequences, meanings and every gap.")
@@ -40,6 +42,7 @@ def command(
     parameters: dict[str, Any],
     ask: bool,
     wait_s: float,
+    ray: str | None,
     local: bool,
     as_json: bool,
     everything: bool,
@@ -60,11 +63,11 @@ def command(
         parameters = {**parameters, "use_global": False}
     if ask:
         _ask(paths, wait_s)
-    with progress("reading dumps") as step:
-        reading = intake.begin(paths, on_progress=step, newest=True)
+    with joined(ray, keep=True) as cluster, progress("reading dumps") as step:
+        reading = intake.begin(paths, on_progress=step, newest=True, cluster=cluster)
         from whichrank.engine.runner import diagnose  # the slow part of a start, while the dumps are being read
 
-        diagnosis = diagnose(reading, skill, parameters)
+        diagnosis = diagnose(reading, skill, parameters, cluster=cluster)
     if as_json:
         click.echo(json.dumps(diagnosis.as_dict(sql=as_sql), indent=2, ensure_ascii=False, default=str))
     elif as_sql:
