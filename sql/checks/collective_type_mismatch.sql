@@ -11,8 +11,8 @@
 SELECT
   f.*,
   CASE WHEN f.root THEN 'error' ELSE 'warning' END AS severity,
-  m.own,
-  m.others,
+  coalesce(f.called, m.own) AS own,
+  coalesce(f.usual, m.others) AS others,
   coalesce(m.finished, false) AS finished
 FROM facts.finding AS f
 LEFT JOIN facts.mismatch AS m ON m.gid = f.gid AND m.seq = f.seq AND m.rank = f.ranks[1]

@@ -1,6 +1,7 @@
 -- summary: "What is told to the reader: one finding per fault, the rest of what hangs folded under it."
 -- grain: one finding
 -- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
+-- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log}
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
@@ -18,11 +19,15 @@
 --   last_seq: {doc: "What the first accused entered last in this group; NULL where it cannot be told."}
 --   last_seen: {doc: The last thing the first accused did.}
 --   explains: {doc: Other open operations that come down to this one.}
+--   by_log: {doc: A log says it; else dumps do.}
+--   said: {doc: "What the log says, with the place it says it at; NULL for dumps."}
+--   called: {doc: "What the first accused called where calls differ, as a log says; NULL for dumps."}
+--   usual: {doc: "What most others called there, as a log says; NULL without a majority."}
 --   evidence: {doc: "The rows behind it: what accused and waiting ranks entered there."}
 WITH place AS (  -- the same ranks hold up many events: tell the one that shows most of them, and of these the first
   SELECT s.*, e.entered_ns, coalesce(len(e.waiting), 0) AS waiting, count(*) OVER (PARTITION BY s.category, s.event, s.gid, s.seq) AS accused
   FROM facts.suspect AS s LEFT JOIN facts.scene AS e USING (event)
-  WHERE s.in_verdict OR s.event IS NULL
+  WHERE NOT s.by_log AND (s.in_verdict OR s.event IS NULL)
 ),
 fault AS (
   SELECT category, in_verdict AS root, ignoring, event, gid, seq, nth, coalesce(list_sort(list(rank) FILTER (rank IS NOT NULL)), []) AS ranks
@@ -60,19 +65,52 @@ proof AS (
   LEFT JOIN facts.position AS p ON p.gid = w.gid AND p.rank = w.rank
   LEFT JOIN facts.rank_end AS z ON z.rank = w.rank
   GROUP BY ALL
+),
+seen AS (
+  SELECT
+    f.category, f.root, f.gid, f.seq, f.event, g.label AS group_name,
+    (SELECT count(*) FROM facts.member AS m WHERE m.gid = f.gid) AS group_size,
+    coalesce(e.op, (SELECT mode(s.op) FROM facts.op AS o JOIN facts.signature AS s USING (signature_id) WHERE o.gid = f.gid AND o.seq = f.seq)) AS op,
+    f.ranks,
+    list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS also_accused,
+    e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen, coalesce(d.explains, []) AS explains,
+    false AS by_log, NULL AS said, NULL AS called, NULL AS usual, v.evidence, f.nth
+  FROM fault AS f
+  JOIN facts.process_group AS g USING (gid)
+  LEFT JOIN facts.scene AS e ON e.event = f.event
+  LEFT JOIN facts.position AS p ON p.gid = f.gid AND p.rank = f.ranks[1]
+  LEFT JOIN facts.rank_end AS z ON z.rank = f.ranks[1]
+  LEFT JOIN folded AS d ON d.category = f.category AND d.event = f.event
+  LEFT JOIN proof AS v ON v.category = f.category AND v.event IS NOT DISTINCT FROM f.event AND v.gid = f.gid AND v.seq IS NOT DISTINCT FROM f.seq
 )
-SELECT
-  f.category, f.root, f.gid, f.seq, f.event, g.label AS group_name,
-  (SELECT count(*) FROM facts.member AS m WHERE m.gid = f.gid) AS group_size,
-  coalesce(e.op, (SELECT mode(s.op) FROM facts.op AS o JOIN facts.signature AS s USING (signature_id) WHERE o.gid = f.gid AND o.seq = f.seq)) AS op,
-  f.ranks,
-  list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS also_accused,
-  e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen, coalesce(d.explains, []) AS explains, v.evidence
-FROM fault AS f
-JOIN facts.process_group AS g USING (gid)
-LEFT JOIN facts.scene AS e ON e.event = f.event
-LEFT JOIN facts.position AS p ON p.gid = f.gid AND p.rank = f.ranks[1]
-LEFT JOIN facts.rank_end AS z ON z.rank = f.ranks[1]
-LEFT JOIN folded AS d ON d.category = f.category AND d.event = f.event
-LEFT JOIN proof AS v ON v.category = f.category AND v.event IS NOT DISTINCT FROM f.event AND v.gid = f.gid AND v.seq IS NOT DISTINCT FROM f.seq
-ORDER BY f.root DESC, f.nth, len(f.ranks) DESC, f.gid, f.seq
+{% if "python.torch_nccl_watchdog_log" in has %}
+, logged AS (  -- what logs say: one finding per category and place
+  SELECT s.category, s.in_verdict AS root, s.nth, l.seq, l.grp, any_value(l.label) AS label,
+    coalesce(list_sort(list(DISTINCT l.rank) FILTER (l.rank IS NOT NULL)), []) AS ranks,
+    arg_min(l.path || ':' || l.line || ': ' || l.text[:200], l.line) AS said, arg_min(l.own, l.rank) AS own, any_value(l.others) AS others,
+    list(struct_pack(
+        rank := l.rank, role := 'accused', entered := l.own, seq := l.seq, finished := NULL::BOOLEAN, last := l.text)
+      ORDER BY l.rank) AS evidence
+  FROM facts.log_suspect AS l
+  JOIN facts.suspect AS s
+    ON s.by_log AND s.category = l.category AND s.seq IS NOT DISTINCT FROM l.seq AND s.rank IS NOT DISTINCT FROM l.rank
+  GROUP BY ALL
+),
+stood AS (  -- who waited there, by the logs
+  SELECT grp, seq, mode(op) AS op, list_sort(list(rank)) AS waiting, max(ran_ms) / 1e3 AS waited_s, max(group_size) AS size
+  FROM facts.log_wait WHERE seq IS NOT NULL GROUP BY grp, seq
+),
+told AS (
+  SELECT
+    g.category, g.root, NULL AS gid, g.seq, NULL AS event, g.label AS group_name, w.size AS group_size,
+    coalesce(w.op, 'an operation') AS op, g.ranks, []::BIGINT[] AS also_accused,
+    coalesce(w.waiting, []::BIGINT[]) AS waiting, w.waited_s,
+    (SELECT max(p.done) FROM facts.log_wait AS p WHERE p.grp = g.grp AND p.rank = g.ranks[1]) AS last_seq,
+    NULL AS last_seen, []::VARCHAR[] AS explains, true AS by_log, g.said, g.own AS called, g.others AS usual, g.evidence, g.nth
+  FROM logged AS g LEFT JOIN stood AS w ON w.grp = g.grp AND w.seq = g.seq
+)
+SELECT * EXCLUDE (nth) FROM (FROM seen UNION ALL BY NAME FROM told)
+{% else %}
+SELECT * EXCLUDE (nth) FROM seen
+{% endif %}
+ORDER BY root DESC, nth, len(ranks) DESC, gid, seq

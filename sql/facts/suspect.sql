@@ -1,16 +1,18 @@
 -- summary: "Everything that could be the verdict, under the hypothesis that explains most with least."
 -- grain: one (category, event, rank)
 -- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.root, facts.shift]
+-- optional: {facts.log_suspect: python.torch_nccl_watchdog_log}
 -- rules: [V5, V6, V9, L2, L8]
 -- columns:
 --   ignoring: {doc: "The hypothesis, see facts.block; the same in all rows."}
---   event: {doc: Where it shows; NULL for operations that are over.}
+--   event: {doc: "Where it shows; NULL for operations that are over, and for what logs say."}
 --   gid: {doc: The group.}
 --   seq: {doc: Sequence number.}
 --   rank: {doc: Accused; NULL where nobody is.}
 --   category: {doc: Category of the diagnosis.}
---   nth: {doc: Place of the category in the order of verdicts.}
+--   nth: {doc: "Place of the category in the order of verdicts; what a log says outright comes before 1."}
 --   in_verdict: {doc: It is part of the verdict; else a warning beside it.}
+--   by_log: {doc: A log says it; else dumps do.}
 WITH found AS (
   SELECT ignoring, event, rank, category FROM facts.root
   UNION SELECT ignoring, event, rank, category FROM facts.cycle
@@ -50,12 +52,33 @@ numbered AS (
     'group_order_deadlock', 'stuck_on_device', 'rank_not_joined', 'late_arrival', 'rank_without_dump', 'insufficient_evidence',
     'all_joined_none_finished'], category) AS nth
   FROM placed
+),
+judged AS (
+  SELECT
+    ignoring, event, gid, seq, rank, category, nth,
+    CASE
+      WHEN open AND nth < 10 THEN true
+      WHEN open THEN nth = min(nth) FILTER (open) OVER () AND NOT (nth > 10 AND bool_or(NOT open) OVER ())
+      ELSE NOT coalesce(bool_or(open AND nth <= 10) OVER (), false)
+    END AS in_verdict
+  FROM numbered
 )
+{% if "python.torch_nccl_watchdog_log" in has %}
+-- A log that says who died, or whose device failed, is the stronger witness. One that only repeats timeouts is not: it
+-- counts where the dumps name nobody, and where they say nothing it counts alone.
+, seen AS (SELECT coalesce(min(nth) FILTER (in_verdict), 99) AS best FROM judged),
+told AS (SELECT coalesce(min(nth) FILTER (leads), 99) AS best FROM facts.log_suspect)
 SELECT
   ignoring, event, gid, seq, rank, category, nth,
-  CASE
-    WHEN open AND nth < 10 THEN true
-    WHEN open THEN nth = min(nth) FILTER (open) OVER () AND NOT (nth > 10 AND bool_or(NOT open) OVER ())
-    ELSE NOT coalesce(bool_or(open AND nth <= 10) OVER (), false)
-  END AS in_verdict
-FROM numbered
+  in_verdict AND (SELECT best >= 0 FROM told) AND NOT (nth >= 10 AND (SELECT best < 10 FROM told)) AS in_verdict,
+  false AS by_log
+FROM judged
+UNION ALL
+SELECT
+  false, NULL, NULL, seq, rank, category, nth,
+  leads AND (nth < 0 OR (nth < 10 AND (SELECT best >= 10 FROM seen)) OR (SELECT best = 99 FROM seen)),
+  true
+FROM facts.log_suspect
+{% else %}
+SELECT *, false AS by_log FROM judged
+{% endif %}

@@ -1,6 +1,7 @@
 -- summary: "What was not seen, or seen with a doubt; what could change the verdict comes first."
 -- grain: one gap
 -- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.pending, facts.position, facts.process_group, facts.ring, facts.snapshot, facts.suspect, facts.usage]
+-- optional: {facts.log_line: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log}
 -- rules: [P1, P3, P4, P5, P7, P8, P10, V5, V7, V8]
 -- columns:
 --   kind: {doc: "Short fixed word; the skill has words for it."}
@@ -60,6 +61,23 @@ gap AS (
   UNION ALL
   SELECT 'versions_differ', NULL, string_agg(DISTINCT fr_version, ', ' ORDER BY fr_version), false
   FROM facts.dump HAVING count(DISTINCT fr_version) > 1
+  {% if "python.torch_nccl_watchdog_log" in has %}
+  UNION ALL
+  SELECT 'no_dumps', NULL, NULL, (SELECT something FROM found)
+  FROM facts.log_line WHERE NOT EXISTS (FROM facts.dump) AND (SELECT something FROM found) HAVING count(*) > 0
+  UNION ALL
+  SELECT 'log_elsewhere', peer_rank, NULL, true
+  FROM facts.log_line
+  WHERE kind LIKE 'dump_received%'
+    AND peer_rank NOT IN (SELECT rank FROM facts.log_line WHERE rank IS NOT NULL UNION ALL SELECT rank FROM facts.dump)
+  UNION ALL
+  SELECT 'log_silent', r.rank, NULL, true
+  FROM (SELECT unnest(range(0, least(coalesce(max(group_size), 0), 100000))) AS rank FROM facts.log_wait WHERE grp = '0') AS r
+  WHERE NOT EXISTS (FROM facts.dump) AND r.rank NOT IN (SELECT rank FROM facts.log_line WHERE rank IS NOT NULL)
+  UNION ALL
+  SELECT 'nccl2_log', NULL, NULL, true
+  FROM facts.log_line WHERE kind LIKE 'n2~_%' ESCAPE '~' AND NOT EXISTS (FROM facts.dump) HAVING count(*) > 0
+  {% endif %}
   UNION ALL
   SELECT 'stacks_absent', NULL, NULL, false
   FROM facts.entry WHERE (SELECT something FROM found) HAVING count(*) > 0 AND count(stack_id) = 0

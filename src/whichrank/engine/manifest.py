@@ -65,7 +65,8 @@ class Skill:
     question: str
     keywords: dict[str, list[str]]
     tags: list[str] = field(default_factory=list)
-    needs: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)  # all of these tables must have rows
+    needs_any: list[str] = field(default_factory=list)  # and one of these
     parameters: dict[str, SkillParameter] = field(default_factory=dict)
     verdict: str | None = None
     gaps: str | None = None

@@ -89,6 +89,8 @@ class Runner:
         self._ran = []
         speaker = Speaker(self.pack, skill, self.path)
         lacking = [table for table in skill.needs if not self.evidence.count(table)]
+        if skill.needs_any and not any(map(self.evidence.count, skill.needs_any)):
+            lacking += skill.needs_any
         if lacking or not skill.verdict:
             return self._cannot(skill, lacking)
         self.make_facts(skill.query_ids(), values)

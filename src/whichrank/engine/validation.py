@@ -76,7 +76,9 @@ def _query(pack: Pack, query: Query) -> Iterator[str]:
 def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
     ids = {entry.id for entry in pack.manifest.skills}
     yield from (f"related: there is no skill {id}" for id in set(skill.related) - ids)
-    yield from (f"needs: {t} is not in {MANIFEST}: tables" for t in set(skill.needs) - set(pack.manifest.tables))
+    yield from (
+        f"needs: {t} is not in {MANIFEST}: tables" for t in {*skill.needs, *skill.needs_any} - set(pack.manifest.tables)
+    )
     statements = {"verdict": skill.verdict, "gaps": skill.gaps, "coverage": skill.coverage}
     wanted = [f"checks.{check.check}" for check in skill.checks]
     wanted += [f"statements.{name}" for name in (*statements.values(), *skill.statements) if name]

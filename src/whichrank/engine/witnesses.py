@@ -49,7 +49,9 @@ class Witness:
         return cast(Collector, import_module(self.module))
 
 
-WITNESSES: tuple[Witness, ...] = ()
+WITNESSES: tuple[Witness, ...] = (
+    Witness("logs of the job", "whichrank.collectors.watchdog_log", ("python.torch_nccl_watchdog_log",)),
+)
 
 
 def claimed(paths: Iterable[Path]) -> dict[Witness, list[Path]]:

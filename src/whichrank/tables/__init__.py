@@ -9,8 +9,9 @@ from whichrank.tables.cluster import NODES
 from whichrank.tables.collection import NOTE
 from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
 from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
+from whichrank.tables.watchdog_log import WATCHDOG_LOG
 
-TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NODES, NOTE)
+TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NODES, WATCHDOG_LOG, NOTE)
 
 __all__ = [
     "DUMP",
@@ -23,6 +24,7 @@ __all__ = [
     "SIGNATURE",
     "STACK",
     "TABLES",
+    "WATCHDOG_LOG",
     "Column",
     "Table",
     "arrow_row",

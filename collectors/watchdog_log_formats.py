@@ -1,0 +1,240 @@
+"""The lines a job's log says something with: one expression per format of PyTorch 1.13 to 2.15, NCCL, torchrun, kernel.
+
+A format's token is looked for before its expression is tried. The names of the expression's groups are columns of
+`python.torch_nccl_watchdog_log`; `ranks` holds a list. The order matters: the first that fits is what the line says.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from whichrank.tables import WATCHDOG_LOG
+
+# A line without one of these says nothing to us. One expression for `re` (over text) and RE2 (over blocks of bytes).
+TRIGGER = (
+    r"ProcessGroup|NCCL WARN|NCCL watchdog|NCCL operation|NCCL comm|WorkNCCL|opCount|nranks|HeartbeatMonitor|\[TC\]|"
+    r"[a-z]Error|rror:|CUDA error|system error|async error|exitcode|closing signal|on signal|NVRM: Xid|launched up to|"
+    r"Traceback|Killed process|collective|monitoredBarrier|remote peer|socketProgress|NET/IB|CollectiveFingerPrint|"
+    r"store based barrier|ncclUniqueId|Stack trace of|Flight recorder dump"
+)
+
+_PG = (
+    r"\[PG (?:ID )?(?P<pg_id>\d+)(?: PG GUID (?P<pg_name>[^\s(\]]+))?(?: ?\((?P<pg_desc>[^)]*)\))? "
+    r"Rank (?P<group_rank>\d+)\] +"
+)
+_WORK = (
+    r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
+    r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?, Timeout\(ms\)=(?P<timeout_ms>\d+)\)"
+)
+_WORK_RANK = r"\[Rank (?P<work_rank>\d+)\] "
+_STATUS = r"last enqueued NCCL work: (?P<last_enqueued>-?\d+), last completed NCCL work: (?P<last_completed>-?\d+)"
+_N2 = r"\[TC\](?:\[rank=(?P<group_rank>\d+)\])?(?:\[name=(?P<pg_name>[^\]]*)\])? "
+_NCCL = r"(?:(?P<host>[^\s:]+):(?P<pid>\d+):\d+ \[-?\d+\] )?"
+
+
+def _print(side: str, seq: str) -> str:
+    return (
+        rf"CollectiveFingerPrint\((?:SequenceNumber=(?P<{seq}>\d+),? ?)?OpType=(?P<{side}op>\w+)"
+        rf"(?:, TensorShape=\[(?P<{side}shape>[^\]]*)\], TensorDtypes=(?P<{side}dtype>[\w ]+))?"
+    )
+
+
+# kind, token, expression.
+FORMATS: tuple[tuple[str, str, str], ...] = (
+    # a collective timed out
+    ("watchdog_terminated", "watchdog thread terminated",
+     rf"(?:{_WORK_RANK}|{_PG})(?:NCCL|Process group) watchdog thread terminated with exception: (?P<text>.*)"),
+    ("watchdog_timeout", "Watchdog caught",
+     rf"(?:{_WORK_RANK})?Watchdog caught collective operation timeout: {_WORK} ran for (?P<ran_ms>\d+) milliseconds"),
+    ("failure_status", "failure detected by watchdog",
+     rf"{_PG}failure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
+     r"(?P<last_enqueued>-?\d+)(?:, last started work: (?P<last_started>-?\d+)(?: \(\w*\))?)?, "
+     r"last completed work: (?P<last_completed>-?\d+)"),
+    ("exception_status", "NCCL work: ",
+     rf"{_PG}Exception (?:\(either an error or timeout\) detected by watchdog at work|hit in NCCL work): "
+     rf"(?P<seq>\d+)(?:, {_STATUS})?"),
+    ("exception_status", "detected by watchdog at work: ",
+     rf"{_PG}Exception \(either an error or timeout\) detected by watchdog at work: (?P<seq>\d+)(?:, {_STATUS})?"),
+    ("timeout_status", "Timeout at NCCL work", rf"{_PG}Timeout at NCCL work: (?P<seq>\d+), {_STATUS}"),
+    ("blocking_wait", "timed out in blocking wait", rf"(?:{_WORK_RANK})?Work {_WORK} timed out in blocking wait"),
+    ("stack_missing", "Stack trace of the failed", r"Stack trace of the failed collective not found"),
+    ("stack_head", "Stack trace of the failed", r"Stack trace of the failed collective: *$"),
+    ("async_error", "async exception",
+     rf"(?:{_WORK_RANK})?Collective {_WORK} raised the following async exception: (?P<text>.*)"),
+    ("ops_failed", "Some NCCL operations", rf"(?:{_WORK_RANK})?Some NCCL operations have failed or timed out"),
+    ("teardown", "inconsistency, we are",
+     rf"(?:{_WORK_RANK})?To avoid (?:data|this) inconsistency, we are taking the entire process down"),
+    ("comm_aborted", "communicator was aborted",
+     r"NCCL communicator was aborted on rank (?P<group_rank>\d+)\.(?: Original reason for failure was: (?P<text>.*))?"),
+    ("remote_error", "remote error detected", rf"{_PG}remote error detected from rank: (?P<peer_rank>\d+)"),
+    ("work_update", "Work update periodically",
+     rf"(?:{_PG})?NCCL Work update periodically: {_STATUS}"),
+    # dump signal and heartbeat monitor
+    ("dump_first", "First PG on this rank", rf"{_PG}First PG on this rank to signal dumping"),
+    ("dump_broadcast", "Broadcasting",
+     rf"(?:{_PG})?Broadcasting (?:flight-recorder dump signal to other processes|signal \S+ to other ranks) via TCPStore"),
+    ("dump_observed", "Observed flight recorder", rf"{_PG}Observed flight recorder dump signal from another rank"),
+    ("dump_received", "Received a dump signal",
+     rf"{_PG}Received a dump signal due to a collective timeout from (?:this local rank| *rank (?P<peer_rank>\d+))"
+     rf"(?: .*?[Ll]{_STATUS[1:]})?"),
+    ("dump_received_old", "will start to dump",
+     rf"(?:{_PG})?Received a (?:global timeout from another rank|timeout signal from (?:this local rank|another rank|"
+     rf"rank (?P<peer_rank>\d+))) and will start to dump the debug info\.(?: [Ll]{_STATUS[1:]})?"),
+    ("dump_prepare", "preparing to dump", rf"{_PG}ProcessGroupNCCL preparing to dump debug info"),
+    ("dump_path", "dumping nccl trace to", r"ProcessGroupNCCL dumping nccl trace to (?P<text>\S+)"),
+    ("dump_path", "Finished writing",
+     r"Finished writing (?:NCCLPG debug info|FR trace|Flight Recorder debug info) to (?P<text>\S+)"),
+    ("dump_wait_over", "flight recorder dumps to finish",
+     rf"{_PG}timed out after waiting for (?P<ran_ms>\d+)ms flight recorder dumps to finish"),
+    ("heartbeat_stuck", "watchdog got stuck", r"ProcessGroupNCCL's watchdog got stuck for (?P<stuck_s>\d+) seconds"),
+    ("heartbeat_old", "Heartbeat monitor timed out", rf"{_PG}Heartbeat monitor timed out!"),
+    ("terminating", "Terminating the process after",
+     r"Terminating the process after attempting to dump debug info, due to (?P<text>[^.]+)\."),
+    ("gil", "Could not acquire GIL", r"Could not acquire GIL within 300 ms on exit"),
+    ("store_flag_failed", 'the "should dump" flag', r'Failed to check the "should dump" flag on TCPStore.*?with error: (?P<text>.*)'),
+    ("shutdown_warning", "destroy", r"destroy_process_group\(\) was not called before program exit|has NOT been destroyed before we destruct"),
+    # desync report
+    ("desync_head", "Timeout at collective", r"- \[(?P<group_rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)"),
+    ("desync_missing", "are the lagging ranks",
+     r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout\. They never joined any collectives"),
+    ("desync_lagging_started", "joined but didn", r"- \[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<seq>\d+)"),
+    ("desync_lagging_finished", "finished collective #",
+     r"\[(?P<ranks>[\d, ]+)\] finished collective #(?P<last_completed>\d+), but didn't join collective #(?P<seq>\d+)"),
+    ("desync_failed", "_DESYNC_DEBUG report", r"Failed to rer?t?r?ieve (?:TORCH_)?NCCL_DESYNC_DEBUG report"),
+    # nccl2
+    ("n2_timeout", "[TC]", rf"{_N2}Operation timed out after (?P<ran_ms>\d+) ms"),
+    ("n2_abort", "[TC]", rf"{_N2}Aborting process on rank \d+ due to (?P<text>.*)"),
+    ("n2_async", "[TC]", rf"{_N2}(?:nccl hit async error|Async error) on rank \d+: (?P<text>.*)"),
+    ("n2_cuda", "[TC]", rf"{_N2}CUDA error during (?:start|end) event query: (?P<text>.*)"),
+    ("n2_dump", "ecorder", r"Flight recorder dump did not finish within \d+ ms|\[TC\] No flight recorder trace to dump"),
+    ("n2_python", "DistBackendError: NCCL operation", r"DistBackendError: NCCL operation (?P<text>timed out|failed)"),
+    # checks before the collective
+    ("fingerprint", "but Rank",
+     rf"Detected mismatch between collectives on ranks\. Rank (?P<group_rank>\d+) is running collective: {_print('', 'seq')}"
+     rf".*?, but Rank (?P<peer_rank>\d+) is running collective: {_print('other_', 'other_seq')}"),
+    ("fingerprint_old", "inconsistent collective",
+     rf"Rank (?P<group_rank>\d+) is running inconsistent collective: {_print('', 'seq')}"),
+    ("monitored_barrier_peer", "successfully reached monitoredBarrier",
+     r"Rank (?P<group_rank>\d+) successfully reached monitoredBarrier, but received errors while waiting"),
+    ("monitored_barrier", "failed to pass monitoredBarrier",
+     r"Ranks? (?P<ranks>[\d, ]+?) failed to pass monitoredBarrier in (?P<ran_ms>\d+) ms"),
+    ("store_barrier", "store based barrier",
+     r"Timed out initializing process group in store based barrier on rank:? (?P<group_rank>\d+), for key: \S+ "
+     r"\(world_size=(?P<world_size>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)"),
+    ("unique_id", "retrieving ncclUniqueId",
+     r"\[(?P<group_rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<peer_rank>\d+)\]"
+     r".*?got error: (?P<text>.*)"),
+    ("gloo_peer", "gloo/transport",
+     r"gloo/transport/tcp/\w+\.cc:\d+\] (?P<text>(?:Connection closed by peer|Timed out waiting \d+ms for (?:recv|send)"
+     r" operation to complete|Read error|Connection reset by peer).*)"),
+    # torchrun and the ends of processes
+    ("elastic_failed", "failed (exitcode",
+     r"failed \(exitcode: (?P<exit_code>-?\d+)\)(?: local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\))?"),
+    ("elastic_sigterm", "closing signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
+    ("scheduler_end", "srun: error", r"srun: error: (?P<host>\S+): tasks? (?P<ranks>[\d,\-]+): (?P<text>.*)"),
+    ("scheduler_end", "noticed that process rank",
+     r"noticed that process rank (?P<ranks>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited on (?P<text>signal \d+.*)"),
+    ("ray_died", "A worker died",
+     r"A worker died or was killed while executing a task by an unexpected system error.*?"
+     r"Worker IP address: (?P<address>\S+).*?Worker PID: (?P<pid>\d+)(?P<text>.*)"),
+    ("oom_killed", "Killed process", r"(?P<text>Killed process (?P<pid>\d+) .*)"),
+    # CUDA, driver, NCCL
+    ("cuda_oom", "CUDA out of memory", r"OutOfMemoryError: (?P<text>CUDA out of memory\..*)"),
+    ("xid", "NVRM: Xid", r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?P<text>.*))?"),
+    ("nccl_cuda", "Cuda failure", rf"{_NCCL}.*NCCL WARN Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
+    ("cuda_error", "CUDA error: ", r"CUDA error: (?P<text>.+)"),
+    ("nccl_comm_rank", "nranks ",
+     rf"{_NCCL}.*comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<world_size>\d+) cudaDev (?P<device>\d+)"
+     r"(?: nvmlDev \d+)? busId (?P<address>\w+)(?: commId 0x[0-9a-f]+)? - (?P<text>[A-Za-z ]+)"),
+    ("nccl_closed", "remote peer",
+     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Connection closed by remote peer (?P<address>\S+))"),
+    ("nccl_closed", "failed : ",
+     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Call to (?:recv|send) from (?P<address>\S+) failed : .*)"),
+    ("nccl_ib", "Got completion from peer",
+     rf"{_NCCL}.*NET/IB ?: (?P<text>Got completion from peer (?P<address>\S+) with (?:error|status)[ =].*)"),
+    ("nccl_mismatch", "ismatch",
+     rf"{_NCCL}.*NCCL WARN (?P<text>(?:Mismatched collective detected|NET/IB : collective mismatch error).*)"),
+    ("nccl_coll", "opCount ",
+     rf"{_NCCL}.*NCCL INFO (?P<op>[A-Z]\w+): opCount (?P<op_count>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count "
+     r"(?P<numel_in>\d+) datatype \d+ op \d+ root \d+ comm (?P<comm>0x[0-9a-f]+) \[nranks=(?P<world_size>\d+)\]"),
+    ("nccl_ras", "launched up to", r"(?P<joined>\d+) ranks? have launched up to operation (?P<seq>\d+)"),
+    ("nccl_error_kind", ": ",
+     r"(?P<text>nccl(?:RemoteError|SystemError|InternalError|UnhandledCudaError|InvalidUsage|InvalidArgument): .*)"),
+    ("nccl_line", "NCCL WARN", rf"{_NCCL}.*NCCL WARN (?P<text>.*)"),
+    ("exception", ": ",
+     r"^(?:\[rank\d+\]: *)?(?P<text>[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?:: .*)?)$"),
+)  # fmt: skip
+
+# Lines that mean something only below the head of a report: they have no word of their own.
+IN_REPORT: tuple[tuple[str, str, str], ...] = (
+    ("desync_snapshot", "#", r"^\s*#(?P<seq>\d+) (?P<text>started|finished) ranks:"),
+    ("desync_snapshot", "[", r"^\s*\[(?P<ranks>[\d, ]+)\] (?P<text>started|finished) (?P<op>\w+)$"),
+    ("stack_frame", "#", r"^#\d+ (?P<text>\S+ from \S+:\d+)$"),
+)
+
+_INTEGERS = frozenset(c.name for c in WATCHDOG_LOG.columns if c.type == "BIGINT")
+_MAX_RANKS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One compiled format."""
+
+    kind: str
+    token: str
+    pattern: re.Pattern[str]
+
+
+@cache
+def compiled(in_report: bool = False) -> tuple[Format, ...]:
+    """The formats, compiled once. in_report: those of lines below the head of a report."""
+    return tuple(Format(kind, token, re.compile(text)) for kind, token, text in (IN_REPORT if in_report else FORMATS))
+
+
+def parse(text: str, in_report: bool = False) -> dict[str, Any] | None:
+    """What one message says: `kind` and the columns its format fills; None where it says nothing to us."""
+    for each in compiled(in_report):
+        if each.token in text and (match := each.pattern.search(text)):
+            return {"kind": each.kind} | typed(match.groupdict())
+    return None
+
+
+def typed(fields: dict[str, str | None]) -> dict[str, Any]:
+    """Texts of a match -> column values. NULL for -1, which PyTorch prints for `none yet`, and for absurd numbers."""
+    row: dict[str, Any] = {}
+    for name, text in fields.items():
+        if text is None or text == "":
+            continue
+        if name == "ranks":
+            row["ranks"] = ranks_of(text)
+        elif name == "op_count":
+            row["seq"] = integer(text, 16)
+        elif name in _INTEGERS:
+            row[name] = integer(text)
+        elif name == "pg_desc" and text == "undefined":
+            continue
+        else:
+            row[name] = text.strip()
+    return row
+
+
+def integer(text: str, base: int = 10) -> int | None:
+    """A number that fits a BIGINT; None for others. -1 of `last completed` means none and is kept out as well."""
+    if len(text) > 18 or not text.isascii():
+        return None
+    number = int(text, base)
+    return None if number == -1 else number
+
+
+def ranks_of(text: str) -> list[int]:
+    """`3, 4` or `8-12,14` -> ranks, at most 100,000."""
+    ranks: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdecimal() and len(first) < 8 and len(last) < 8:
+            end = int(last) if last.isdecimal() else int(first)
+            ranks.extend(range(int(first), min(end, int(first) + _MAX_RANKS) + 1))
+    return ranks[:_MAX_RANKS]

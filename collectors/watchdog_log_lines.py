@@ -1,0 +1,171 @@
+"""The lines of a log that may say something, out of gigabytes that do not.
+
+A log is read in blocks. One pass over a block (RE2, in pyarrow) tells whether any line of it holds a word of ours; only
+then the block is cut into lines. That keeps a gigabyte within a few times of what a bare loop over its lines takes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from whichrank.collectors.watchdog_log_formats import TRIGGER
+
+HEAD = 1 << 16  # bytes at either end in which a log shows what it is
+MAX_LINE = 1 << 14  # bytes of a line that are looked at: the longest message of ours has some thousand
+_CHUNK = 1 << 20
+_BLOCK = 1 << 15
+_FEW = 8 << 20  # bytes below which importing pyarrow's functions costs more than it saves
+_GZIP = b"\x1f\x8b"
+_TRIGGER = re.compile(TRIGGER.encode())
+# What no other text in a folder of dumps has: a note that speaks of collectives is no log.
+_TELLTALE = re.compile(
+    rb"ProcessGroup\w*\.[ch]|WorkNCCL|NCCL (?:WARN|INFO) |\[rank\d+\]:|\[TC\]|NVRM: Xid|Traceback \(most recent|"
+    rb"ncclRemoteError|monitoredBarrier|ChildFailedError|exitcode|OutOfMemoryError|CUDA error: |srun: error"
+)
+_LOG_SUFFIXES = (".log", ".out", ".err", ".txt")
+_OTHER_SUFFIXES = (
+    ".py",
+    ".md",
+    ".rst",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".jsonl",
+    ".sh",
+    ".toml",
+    ".csv",
+    ".html",
+    ".parquet",
+)
+_BLACK = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has these, but for a few
+
+Progress = Callable[[int], None]
+
+
+def recognises(path: Path, head: bytes, named: bool) -> bool:
+    """Whether a file is a log of a job: text with a line of ours near its beginning or end, or a log as its user says.
+
+    head: its first HEAD bytes, unpacked. named: the user named this very file. False where it cannot be read.
+    """
+    if not is_text(head):
+        return False
+    if named and (path.suffix in _LOG_SUFFIXES or _TRIGGER.search(head)):
+        return True
+    if path.suffix in _OTHER_SUFFIXES:
+        return False
+    if _TELLTALE.search(head):
+        return True
+    try:
+        with opened(path) as file:
+            if isinstance(file, gzip.GzipFile):
+                return _anywhere(file)
+            file.seek(max(0, path.stat().st_size - HEAD))
+            return _TELLTALE.search(file.read(HEAD)) is not None
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def _anywhere(file: io.BufferedIOBase) -> bool:
+    """Whether a line of ours stands in the first 64 MB: the end of a gzip file can only be reached through it."""
+    return any(_TELLTALE.search(file.read(_CHUNK)) for _ in range(64))
+
+
+def is_text(head: bytes) -> bool:
+    """Whether bytes are text; stray control characters and wrong encodings are forgiven, binary files are not."""
+    return bool(head) and len(_BLACK.findall(head)) * 50 <= len(head)
+
+
+def opened(path: Path) -> io.BufferedIOBase:
+    """The bytes of a file, gzip undone. Raises OSError."""
+    file = path.open("rb")
+    if file.peek(2)[:2] == _GZIP:
+        return gzip.GzipFile(fileobj=file)
+    return file
+
+
+class Lines:
+    """Lines of one log that hold a word of ours, and what `follow` asks for below them.
+
+    Iterating gives (number of the line from 1, its bytes without the newline, at most MAX_LINE).
+    """
+
+    def __init__(self, path: Path, on_read: Progress | None = None) -> None:
+        self.path = path
+        self.number = 0  # lines read so far
+        self.cut: str | None = None  # why the file could not be read to its end
+        self._follow = 0
+        self._on_read = on_read
+        self._large = path.stat().st_size > _FEW
+
+    def follow(self, lines: int) -> None:
+        """Give the next lines, whatever they hold: a report without words of its own."""
+        self._follow = max(self._follow, lines)
+
+    def unfollow(self) -> None:
+        """The report is over."""
+        self._follow = 0
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for chunk in self._chunks():
+            for block, hit in _blocks(chunk, self._large):
+                if hit or self._follow:
+                    yield from self._interesting(block)
+                else:
+                    self.number += block.count(b"\n")
+
+    def _interesting(self, block: bytes) -> Iterator[tuple[int, bytes]]:
+        search = _TRIGGER.search
+        for line in block.removesuffix(b"\n").split(b"\n"):
+            self.number += 1
+            if self._follow:
+                self._follow -= 1
+                yield self.number, line[:MAX_LINE]
+            elif search(line, 0, MAX_LINE):
+                yield self.number, line[:MAX_LINE]
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The file in pieces that end with a line; of a line longer than a piece only its beginning."""
+        rest = b""
+        skipping = False
+        try:
+            with opened(self.path) as file:
+                while piece := file.read(_CHUNK):
+                    if self._on_read:
+                        self._on_read(len(piece))
+                    end = piece.rfind(b"\n") + 1
+                    if not end:
+                        rest = rest if skipping else rest + piece
+                        skipping = len(rest) >= _CHUNK
+                        rest = rest[:MAX_LINE] if skipping else rest
+                        continue
+                    if skipping:
+                        piece, end = piece[(at := piece.find(b"\n")) :], end - at
+                        skipping = False
+                    yield rest + piece[:end]
+                    rest = piece[end:]
+        except (OSError, EOFError, zlib.error) as error:
+            self.cut = str(error) or type(error).__name__
+        if rest:
+            yield rest + b"\n"
+
+
+def _blocks(chunk: bytes, large: bool) -> Iterator[tuple[bytes, bool]]:
+    """Pieces of whole lines, and whether one of them may hold a word of ours."""
+    if not large:
+        yield chunk, True
+        return
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces, start = [], 0
+    while start < len(chunk):
+        end = chunk.find(b"\n", start + _BLOCK) + 1 or len(chunk)
+        pieces.append(chunk[start:end])
+        start = end
+    hits = pc.match_substring_regex(pa.array(pieces, pa.binary()), TRIGGER).to_pylist()
+    yield from zip(pieces, hits, strict=True)

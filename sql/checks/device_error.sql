@@ -1,0 +1,12 @@
+-- summary: "A log says that a rank's device failed: a CUDA error, or an Xid of the driver."
+-- grain: one finding
+-- reads: [facts.finding]
+-- rules: [V9]
+-- columns_like: facts.finding
+-- columns:
+--   severity: {doc: "`error`; `warning` where it is not part of the verdict."}
+SELECT
+  f.*,
+  CASE WHEN f.root THEN 'error' ELSE 'warning' END AS severity
+FROM facts.finding AS f
+WHERE f.category = 'device_error'
