@@ -2,8 +2,8 @@
 
     read([Path("job.log")])  ->  batches of rows, notes about what could not be read
 
-Messages wrapped by a terminal are put together again, reports without words of their own (desync, torchrun) are followed
-to their end, and what is printed over and over is kept a limited number of times and counted.
+Messages wrapped by a terminal are put together again, reports without words of their own (desync, torchrun) are
+followed to their end, and what is printed over and over is kept a limited number of times and counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whichrank.collectors.watchdog_log_lines import Lines, recognises
 from whichrank.collectors.watchdog_log_prefixes import Piece, clean, pieces, plain, rank_of_file
 from whichrank.tables import WATCHDOG_LOG
 
-__all__ = ["recognises", "read"]
+__all__ = ["read", "recognises"]
 
 _BATCH = 20_000
 _MAX_TEXT = 500
@@ -194,7 +194,7 @@ class _Reader:
     def _finish(self, row: Row, number: int, piece: Piece) -> Iterator[Row]:
         """The row with place, rank and text; nothing where enough of the kind was kept."""
         row.pop("file", None)
-        whole = {
+        whole: Row = {
             "path": self._name, "line": number, "logged_at": piece.logged_at, "severity": piece.severity,
             "source": piece.source, "local_rank": piece.local_rank, "host": piece.host, "pid": piece.pid,
         }  # fmt: skip
@@ -211,9 +211,8 @@ class _Reader:
         if row["kind"] == "nccl_comm_rank" and "pid" in row:
             key = (row.get("host", ""), row["pid"])
             self._rank_of_pid[key] = max(self._rank_of_pid.get(key, (0, 0)), (row["world_size"], row["group_rank"]))
-        key_of_kind = (row["kind"], whole["rank"])
-        self._kept[key_of_kind] += 1
-        if self._kept[key_of_kind] <= _FEWER.get(row["kind"], _MOST):
+        self._kept[row["kind"], whole["rank"]] += 1
+        if self._kept[row["kind"], whole["rank"]] <= _FEWER.get(row["kind"], _MOST):
             yield whole
 
     def _rank(self, row: Row, piece: Piece) -> int | None:

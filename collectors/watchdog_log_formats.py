@@ -75,7 +75,8 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     # dump signal and heartbeat monitor
     ("dump_first", "First PG on this rank", rf"{_PG}First PG on this rank to signal dumping"),
     ("dump_broadcast", "Broadcasting",
-     rf"(?:{_PG})?Broadcasting (?:flight-recorder dump signal to other processes|signal \S+ to other ranks) via TCPStore"),
+     rf"(?:{_PG})?Broadcasting (?:flight-recorder dump signal to other processes|signal \S+ to other "
+     rf"ranks) via TCPStore"),
     ("dump_observed", "Observed flight recorder", rf"{_PG}Observed flight recorder dump signal from another rank"),
     ("dump_received", "Received a dump signal",
      rf"{_PG}Received a dump signal due to a collective timeout from (?:this local rank| *rank (?P<peer_rank>\d+))"
@@ -94,13 +95,18 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("terminating", "Terminating the process after",
      r"Terminating the process after attempting to dump debug info, due to (?P<text>[^.]+)\."),
     ("gil", "Could not acquire GIL", r"Could not acquire GIL within 300 ms on exit"),
-    ("store_flag_failed", 'the "should dump" flag', r'Failed to check the "should dump" flag on TCPStore.*?with error: (?P<text>.*)'),
-    ("shutdown_warning", "destroy", r"destroy_process_group\(\) was not called before program exit|has NOT been destroyed before we destruct"),
+    ("store_flag_failed", 'the "should dump" flag',
+     r'Failed to check the "should dump" flag on TCPStore.*?with error: (?P<text>.*)'),
+    ("shutdown_warning", "destroy",
+     r"destroy_process_group\(\) was not called before program exit|has NOT been destroyed before we destruct"),
     # desync report
-    ("desync_head", "Timeout at collective", r"- \[(?P<group_rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)"),
+    ("desync_head", "Timeout at collective",
+     r"- \[(?P<group_rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)"),
     ("desync_missing", "are the lagging ranks",
-     r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout\. They never joined any collectives"),
-    ("desync_lagging_started", "joined but didn", r"- \[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<seq>\d+)"),
+     r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout\. They never "
+     r"joined any collectives"),
+    ("desync_lagging_started", "joined but didn",
+     r"- \[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<seq>\d+)"),
     ("desync_lagging_finished", "finished collective #",
      r"\[(?P<ranks>[\d, ]+)\] finished collective #(?P<last_completed>\d+), but didn't join collective #(?P<seq>\d+)"),
     ("desync_failed", "_DESYNC_DEBUG report", r"Failed to rer?t?r?ieve (?:TORCH_)?NCCL_DESYNC_DEBUG report"),
@@ -109,11 +115,13 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("n2_abort", "[TC]", rf"{_N2}Aborting process on rank \d+ due to (?P<text>.*)"),
     ("n2_async", "[TC]", rf"{_N2}(?:nccl hit async error|Async error) on rank \d+: (?P<text>.*)"),
     ("n2_cuda", "[TC]", rf"{_N2}CUDA error during (?:start|end) event query: (?P<text>.*)"),
-    ("n2_dump", "ecorder", r"Flight recorder dump did not finish within \d+ ms|\[TC\] No flight recorder trace to dump"),
+    ("n2_dump", "ecorder",
+     r"Flight recorder dump did not finish within \d+ ms|\[TC\] No flight recorder trace to dump"),
     ("n2_python", "DistBackendError: NCCL operation", r"DistBackendError: NCCL operation (?P<text>timed out|failed)"),
     # checks before the collective
     ("fingerprint", "but Rank",
-     rf"Detected mismatch between collectives on ranks\. Rank (?P<group_rank>\d+) is running collective: {_print('', 'seq')}"
+     rf"Detected mismatch between collectives on ranks\. Rank (?P<group_rank>\d+) is running "
+     rf"collective: {_print('', 'seq')}"
      rf".*?, but Rank (?P<peer_rank>\d+) is running collective: {_print('other_', 'other_seq')}"),
     ("fingerprint_old", "inconsistent collective",
      rf"Rank (?P<group_rank>\d+) is running inconsistent collective: {_print('', 'seq')}"),
@@ -136,7 +144,8 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("elastic_sigterm", "closing signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
     ("scheduler_end", "srun: error", r"srun: error: (?P<host>\S+): tasks? (?P<ranks>[\d,\-]+): (?P<text>.*)"),
     ("scheduler_end", "noticed that process rank",
-     r"noticed that process rank (?P<ranks>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited on (?P<text>signal \d+.*)"),
+     r"noticed that process rank (?P<ranks>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited on "
+     r"(?P<text>signal \d+.*)"),
     ("ray_died", "A worker died",
      r"A worker died or was killed while executing a task by an unexpected system error.*?"
      r"Worker IP address: (?P<address>\S+).*?Worker PID: (?P<pid>\d+)(?P<text>.*)"),
@@ -150,9 +159,11 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
      rf"{_NCCL}.*comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<world_size>\d+) cudaDev (?P<device>\d+)"
      r"(?: nvmlDev \d+)? busId (?P<address>\w+)(?: commId 0x[0-9a-f]+)? - (?P<text>[A-Za-z ]+)"),
     ("nccl_closed", "remote peer",
-     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Connection closed by remote peer (?P<address>\S+))"),
+     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Connection closed by remote peer "
+     rf"(?P<address>\S+))"),
     ("nccl_closed", "failed : ",
-     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Call to (?:recv|send) from (?P<address>\S+) failed : .*)"),
+     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Call to (?:recv|send) from "
+     rf"(?P<address>\S+) failed : .*)"),
     ("nccl_ib", "Got completion from peer",
      rf"{_NCCL}.*NET/IB ?: (?P<text>Got completion from peer (?P<address>\S+) with (?:error|status)[ =].*)"),
     ("nccl_mismatch", "ismatch",

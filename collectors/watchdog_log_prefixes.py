@@ -1,4 +1,4 @@
-"""What stands in front of a message: launchers, schedulers, torchrun, ranks, glog. And what terminals put in between."""
+"""What stands in front of a message: launchers, schedulers, torchrun, ranks, glog. And what terminals put between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _RANK_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One message. rank: global; None where the line does not say it. body: without prefixes. head: it has a prefix of its own."""
+    """One message.
+
+    rank: global; None where the line does not say it. body: without prefixes. head: it has a prefix of its own.
+    """
 
     body: str
     rank: int | None = None

@@ -74,7 +74,7 @@ seen AS (
     f.ranks,
     list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS also_accused,
     e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen, coalesce(d.explains, []) AS explains,
-    false AS by_log, NULL AS said, NULL AS called, NULL AS usual, v.evidence, f.nth
+    false AS by_log, NULL::VARCHAR AS said, NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
   FROM fault AS f
   JOIN facts.process_group AS g USING (gid)
   LEFT JOIN facts.scene AS e ON e.event = f.event
