@@ -1,7 +1,7 @@
 -- summary: "What is told to the reader: one finding per fault, the rest of what hangs folded under it."
 -- grain: one finding
 -- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
--- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log}
+-- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status}
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
@@ -18,6 +18,7 @@
 --   waited_s: {unit: s, doc: "At least so long; NULL where it cannot be told."}
 --   last_seq: {doc: "What the first accused entered last in this group; NULL where it cannot be told."}
 --   last_seen: {doc: The last thing the first accused did.}
+--   ras: {doc: "What NCCL RAS says of the group, and whether it agrees; NULL without it."}
 --   explains: {doc: Other open operations that come down to this one.}
 --   by_log: {doc: A log says it; else dumps do.}
 --   said: {doc: "What the log says, with the place it says it at; NULL for dumps."}
@@ -73,7 +74,15 @@ seen AS (
     coalesce(e.op, (SELECT mode(s.op) FROM facts.op AS o JOIN facts.signature AS s USING (signature_id) WHERE o.gid = f.gid AND o.seq = f.seq)) AS op,
     f.ranks,
     list_sort(list_distinct(list_filter(flatten(list(f.ranks) FILTER (f.root) OVER ()), lambda r: f.root AND NOT list_contains(f.ranks, r)))) AS also_accused,
-    e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen, coalesce(d.explains, []) AS explains,
+    e.waiting, e.waited_s, p.enq AS last_seq, z.last_seen,
+    {% if 'nccl.ras_status' in has %}
+    CASE
+      WHEN f.category IN ('rank_not_joined', 'collective_skipped', 'rank_without_dump') AND len(f.ranks) > 0
+        THEN CASE WHEN list_has_all(y.behind, f.ranks) THEN 'agrees: ' ELSE 'disagrees: ' END
+      WHEN f.category IN ('all_joined_none_finished', 'stuck_on_device') THEN CASE WHEN len(y.behind) = 0 THEN 'agrees: ' ELSE 'disagrees: ' END
+      ELSE ''
+    END || y.says{% else %}NULL::VARCHAR{% endif %} AS ras,
+    coalesce(d.explains, []) AS explains,
     false AS by_log, NULL::VARCHAR AS said, NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
   FROM fault AS f
   JOIN facts.process_group AS g USING (gid)
@@ -82,6 +91,7 @@ seen AS (
   LEFT JOIN facts.rank_end AS z ON z.rank = f.ranks[1]
   LEFT JOIN folded AS d ON d.category = f.category AND d.event = f.event
   LEFT JOIN proof AS v ON v.category = f.category AND v.event IS NOT DISTINCT FROM f.event AND v.gid = f.gid AND v.seq IS NOT DISTINCT FROM f.seq
+  {% if 'nccl.ras_status' in has %}LEFT JOIN facts.ras_group AS y ON y.gid = f.gid{% endif %}
 )
 {% if "python.torch_nccl_watchdog_log" in has %}
 , logged AS (  -- what logs say: one finding per category and place

@@ -1,11 +1,11 @@
 -- summary: "Everything that could be the verdict, under the hypothesis that explains most with least."
 -- grain: one (category, event, rank)
 -- reads: [facts.block, facts.cycle, facts.fate, facts.holder, facts.late, facts.mismatch, facts.root, facts.shift]
--- optional: {facts.log_suspect: python.torch_nccl_watchdog_log}
+-- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.ras_suspect: nccl.ras_status}
 -- rules: [V5, V6, V9, L2, L8]
 -- columns:
 --   ignoring: {doc: "The hypothesis, see facts.block; the same in all rows."}
---   event: {doc: "Where it shows; NULL for operations that are over, and for what logs say."}
+--   event: {doc: "Where it shows; NULL for operations that are over, and for what logs or NCCL RAS say."}
 --   gid: {doc: The group.}
 --   seq: {doc: Sequence number.}
 --   rank: {doc: Accused; NULL where nobody is.}
@@ -67,7 +67,8 @@ judged AS (
 -- A log that says who died, or whose device failed, is the stronger witness. One that only repeats timeouts is not: it
 -- counts where the dumps name nobody, and where they say nothing it counts alone.
 , seen AS (SELECT coalesce(min(nth) FILTER (in_verdict), 99) AS best FROM judged),
-told AS (SELECT coalesce(min(nth) FILTER (leads), 99) AS best FROM facts.log_suspect)
+told AS (SELECT coalesce(min(nth) FILTER (leads), 99) AS best FROM facts.log_suspect),
+logged AS (
 SELECT
   ignoring, event, gid, seq, rank, category, nth,
   in_verdict AND (SELECT best >= 0 FROM told) AND NOT (nth >= 10 AND (SELECT best < 10 FROM told)) AS in_verdict,
@@ -79,6 +80,23 @@ SELECT
   leads AND (nth < 0 OR (nth < 10 AND (SELECT best >= 10 FROM seen)) OR (SELECT best = 99 FROM seen)),
   true
 FROM facts.log_suspect
+)
 {% else %}
-SELECT *, false AS by_log FROM judged
+, logged AS (SELECT *, false AS by_log FROM judged)
+{% endif %}
+{% if 'nccl.ras_status' in has %}
+-- RAS leads where neither dumps nor logs name anybody but the unseen: seen beats unseen. Dumps in which nothing is open win.
+, standing AS (
+  SELECT coalesce(bool_or(nth < 10), false) AS ras,
+    (SELECT coalesce(min(nth) FILTER (in_verdict) IN (10, 11), {{ 'python.torch_nccl_dump' not in has }}) FROM logged) AS allowed
+  FROM facts.ras_suspect WHERE leads
+)
+SELECT ignoring, event, gid, seq, rank, category, nth, in_verdict AND NOT (nth IN (10, 11) AND l.ras AND l.allowed) AS in_verdict, by_log
+FROM logged, standing AS l
+UNION ALL
+SELECT false, NULL, NULL, NULL, rank, category, nth,
+  leads AND l.allowed AND (l.ras AND nth < 10 OR NOT EXISTS (FROM logged WHERE in_verdict)), false
+FROM facts.ras_suspect, standing AS l
+{% else %}
+SELECT * FROM logged
 {% endif %}

@@ -1,7 +1,7 @@
 -- summary: "What was not seen, or seen with a doubt; what could change the verdict comes first."
 -- grain: one gap
 -- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.pending, facts.position, facts.process_group, facts.ring, facts.snapshot, facts.suspect, facts.usage]
--- optional: {facts.log_line: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log}
+-- optional: {facts.log_line: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_rank: nccl.ras_status, facts.ras_suspect: nccl.ras_status, facts.finding: nccl.ras_status}
 -- rules: [P1, P3, P4, P5, P7, P8, P10, V5, V7, V8]
 -- columns:
 --   kind: {doc: "Short fixed word; the skill has words for it."}
@@ -19,7 +19,7 @@ gap AS (
   UNION ALL
   SELECT n.kind, n.rank, n.message, n.severity = 'error'
   FROM {{ python }}.collection_note AS n
-  WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note)
+  WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%')
     AND n.snapshot_id >= (SELECT max(snapshot_id) FROM facts.dump)
     AND (n.snapshot_id IN (SELECT snapshot_id FROM chosen) OR n.snapshot_id NOT IN (SELECT snapshot_id FROM facts.snapshot))
   UNION ALL
@@ -81,6 +81,19 @@ gap AS (
   UNION ALL
   SELECT 'stacks_absent', NULL, NULL, false
   FROM facts.entry WHERE (SELECT something FROM found) HAVING count(*) > 0 AND count(stack_id) = 0
+  {% if 'nccl.ras_status' in has %}
+  UNION ALL SELECT 'ras_disagrees', NULL, NULL, true FROM facts.finding WHERE root AND ras LIKE 'disagrees%'
+  UNION ALL SELECT DISTINCT 'ras_once', NULL::BIGINT, NULL, true FROM facts.ras_rank WHERE asked = 1 AND EXISTS (FROM facts.ras_suspect)
+  UNION ALL SELECT 'ras_equal', NULL, NULL, true FROM facts.ras_rank WHERE launched IS NOT NULL AND NOT (SELECT something FROM found) HAVING bool_and(least = most)
+  {% if 'python.torch_nccl_dump' not in has %}
+  UNION ALL SELECT 'ras_alone', NULL, NULL, false FROM found WHERE something
+  {% endif %}
+  UNION ALL SELECT DISTINCT 'ras_unmapped', NULL::BIGINT, comm_hash, EXISTS (FROM facts.ras_suspect AS s WHERE s.comm = r.comm AND s.rank IS NULL)
+  FROM facts.ras_rank AS r WHERE rank IS NULL AND (SELECT something FROM found)
+  UNION ALL SELECT 'ras_error', rank, process || ': ncclResult_t ' || async_error, true FROM facts.ras_rank WHERE async_error IS NOT NULL
+  UNION ALL SELECT DISTINCT 'ras_ending', NULL::BIGINT, comm_hash, false FROM facts.ras_rank WHERE ending AND least < most
+  {% endif %}
+  UNION ALL SELECT kind, NULL, message, false FROM {{ python }}.collection_note WHERE severity <> 'info' AND snapshot_id LIKE '%-ras-%'
 )
 SELECT
   kind,
@@ -88,5 +101,5 @@ SELECT
   string_agg(DISTINCT detail, ', ' ORDER BY detail) AS detail,
   bool_or(matters) AS matters
 FROM gap
-GROUP BY kind, CASE WHEN kind NOT IN ('members_inferred', 'number_borrowed', 'unnoticed') THEN detail END
+GROUP BY kind, CASE WHEN kind NOT IN ('members_inferred', 'number_borrowed', 'unnoticed', 'ras_unmapped') THEN detail END
 ORDER BY matters DESC, kind, detail

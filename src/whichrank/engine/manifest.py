@@ -7,6 +7,7 @@ packs of other people, and for ours in `make check` (see validation.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import whichrank
 from whichrank.engine.parameter import Parameter, Value
-from whichrank.engine.query import Library, read_yaml
+from whichrank.engine.query import EVERY_TABLE, Library, read_yaml
 from whichrank.errors import BrokenPack, UsageError
 
 MANIFEST = "skill.yaml"
@@ -32,7 +33,10 @@ class Chain:
 
 @dataclass(frozen=True)
 class Check:
-    """A check and its words. All texts are templates over the columns of the check's rows (and `path`, `skill`)."""
+    """A check and its words. All texts are templates over the columns of the check's rows (and `path`, `skill`).
+
+    needs: the table without which it is not run, and no fact is made for it.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     check: str
@@ -42,6 +46,7 @@ class Check:
     might_be_wrong_if: list[str] = field(default_factory=list)
     do_next: list[str] = field(default_factory=list)
     next: Chain | None = None
+    needs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,13 +106,17 @@ class Skill:
 
     def summary(self) -> dict[str, Any]:
         """What a catalogue shows of it, for agents."""
-        keys = ("id", "category", "question", "description", "keywords", "tags", "parameters", "needs")
+        keys = ("id", "category", "question", "description", "keywords", "tags", "parameters", "needs", "needs_any")
         return {key: value for key, value in asdict(self).items() if key in keys}
 
-    def query_ids(self) -> list[str]:
-        """The queries a run needs, in the order in which they run; the verdict comes last."""
+    def query_ids(self, has: AbstractSet[str] = EVERY_TABLE) -> list[str]:
+        """The queries a run needs where these tables have rows, in the order in which they run; the verdict is last."""
         statements = [name for name in (self.gaps, self.coverage, self.verdict) if name]
-        return [f"checks.{c.check}" for c in self.checks] + [f"statements.{name}" for name in statements]
+        return [f"checks.{c.check}" for c in self.checks_given(has)] + [f"statements.{name}" for name in statements]
+
+    def checks_given(self, has: AbstractSet[str]) -> list[Check]:
+        """The checks that are worth their time where these tables have rows."""
+        return [check for check in self.checks if check.needs is None or check.needs in has]
 
 
 @dataclass(frozen=True)

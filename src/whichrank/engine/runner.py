@@ -50,7 +50,7 @@ def diagnose(
     def meanwhile() -> None:
         chosen = pack.skill(skill)
         chosen.resolve(dict(parameters or {}))  # a typing mistake is said before everything is read
-        pack.library.facts_for(chosen.query_ids(), frozenset())
+        pack.library.facts_for(chosen.query_ids(frozenset()), frozenset())
 
     given = paths.paths if isinstance(paths, intake.Reading) else paths
     for left in reversed(range(OPENINGS)):
@@ -93,13 +93,13 @@ class Runner:
             lacking += skill.needs_any
         if lacking or not skill.verdict:
             return self._cannot(skill, lacking)
-        self.make_facts(skill.query_ids(), values)
+        self.make_facts(skill.query_ids(self.evidence.present), values)
         verdict = self._one_row(skill, values)
         told = self._ran.pop()  # it comes last in a printed script: that is what a client then shows
         found = verdict.get("found")  # a verdict that tells which checks have rows saves running the others
         findings = [
             speaker.finding(check, row)
-            for check in skill.checks
+            for check in skill.checks_given(self.evidence.present)
             if found is None or check.check in found
             for row in self.rows(f"checks.{check.check}", values)
         ]
@@ -220,7 +220,7 @@ class Runner:
         comment = [f"-- whichrank diagnose {path} --skill {skill.id}"]
         if self.evidence.holds_dumps:
             comment.append(f"-- The rows came from dumps. First: whichrank collect {path} --into STORE")
-        tables = self.pack.library.tables_for(skill.query_ids(), self.evidence.present)
+        tables = self.pack.library.tables_for(skill.query_ids(self.evidence.present), self.evidence.present)
         ddl = self.evidence.prelude(tables, use_global=use_global)
         return "\n".join([*comment, *(f"{statement};" for statement in ddl)])
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from whichrank.engine.diagnosis import Finding, Gap, Next
-from whichrank.engine.words import ranks_text, render
+from whichrank.engine.words import ranks_text, render, variables
 
 if TYPE_CHECKING:
     from whichrank.engine.manifest import Check, Pack, Skill
@@ -51,7 +51,7 @@ class Speaker:
             ),
             says=say("says", check.says, plain),
             means=say("means", check.means),
-            shows=self._labelled(self.skill.shows, say),
+            shows=self._labelled(self.skill.shows, known, say),
             could_be_wrong_if=[text for t in check.might_be_wrong_if if (text := say("might_be_wrong_if", t))],
             next=self._next(check, say),
             explains=list(known["explains"]),
@@ -73,8 +73,13 @@ class Speaker:
         """A gap for each template that failed."""
         return [Gap("broken_words", [], text, False, f"words missing: {text}") for text in dict.fromkeys(self.broken)]
 
-    def _labelled(self, shows: dict[str, str], say: Callable[..., str]) -> dict[str, str]:
-        lines = {say("shows", label): say(f"shows.{label}", text) for label, text in shows.items()}
+    def _labelled(self, shows: dict[str, str], row: Row, say: Callable[..., str]) -> dict[str, str]:
+        """Label -> text, where the row has the columns of both."""
+        lines = {
+            say("shows", label): say(f"shows.{label}", text)
+            for label, text in shows.items()
+            if variables(f"{label} {text}") <= row.keys()
+        }
         return {label: text for label, text in lines.items() if label and text}
 
     def _next(self, check: Check, say: Callable[..., str]) -> list[Next]:

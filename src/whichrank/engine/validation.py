@@ -93,6 +93,10 @@ def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
     yield from _parameters(pack, skill, wanted)
     for check in skill.checks:
         yield from _check(pack, skill, check, ids)
+    columns = [pack.library.get(f"checks.{check.check}").columns for check in skill.checks]
+    for label, text in skill.shows.items():  # is shown where a row has its columns
+        wrong = [list(_template(f"shows.{label}", f"{label} {text}", known)) for known in columns]
+        yield from min(wrong, key=len, default=[])
     for kind, text in skill.gap_words.items():
         yield from _template(f"gap_words.{kind}", text, STATEMENT_COLUMNS["gaps"])
 
@@ -109,6 +113,8 @@ def _parameters(pack: Pack, skill: Skill, wanted: list[str]) -> Iterator[str]:
 
 def _check(pack: Pack, skill: Skill, check: Check, ids: set[str]) -> Iterator[str]:
     key = f"checks.{check.check}"
+    if check.needs and by_name(check.needs) is None:
+        yield f"{key}: needs: there is no table {check.needs}"
     columns = set(pack.library.get(key).columns)
     if lacking := set(CONTRACT) - columns:
         yield f"{key}: the statement lacks the columns {', '.join(sorted(lacking))}"
@@ -118,7 +124,6 @@ def _check(pack: Pack, skill: Skill, check: Check, ids: set[str]) -> Iterator[st
         ("means", check.means),
         *(("might_be_wrong_if", text) for text in check.might_be_wrong_if),
         *(("do_next", text) for text in check.do_next),
-        *((f"shows.{label}", f"{label} {text}") for label, text in skill.shows.items()),
     ]
     if check.next:
         texts += [(f"next.parameters.{name}", text) for name, text in check.next.parameters.items()]

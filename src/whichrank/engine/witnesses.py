@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from whichrank.batch import Batch
+from whichrank.tables import RAS_STATUS
 
 HEAD = 1 << 16
 _NOT_OURS = (b"\x80", b"PAR1")  # a pickle: nearly all files of a folder of dumps; a shard
@@ -50,6 +51,7 @@ class Witness:
 
 
 WITNESSES: tuple[Witness, ...] = (
+    Witness("answers of NCCL RAS (ncclras -f json)", "whichrank.collectors.nccl_ras", (RAS_STATUS.full_name,)),
     Witness("logs of the job", "whichrank.collectors.watchdog_log", ("python.torch_nccl_watchdog_log",)),
 )
 

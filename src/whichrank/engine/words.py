@@ -81,3 +81,14 @@ def render(template: str, row: Mapping[str, Any]) -> str:
     """One line of words. Raises jinja2.TemplateError (a name the row lacks, a syntax error)."""
     text: str = templates().from_string(template).render(row) if "{" in template else template
     return " ".join(text.split())
+
+
+@cache
+def variables(template: str) -> frozenset[str]:
+    """The names a template needs; none for one that cannot be parsed, which rendering then says."""
+    from jinja2 import TemplateSyntaxError, meta
+
+    try:
+        return frozenset(meta.find_undeclared_variables(templates().parse(template)))
+    except TemplateSyntaxError:
+        return frozenset()

@@ -8,10 +8,11 @@ from __future__ import annotations
 from whichrank.tables.cluster import NODES
 from whichrank.tables.collection import NOTE
 from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
+from whichrank.tables.nccl import RAS_STATUS
 from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
 from whichrank.tables.watchdog_log import WATCHDOG_LOG
 
-TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NODES, WATCHDOG_LOG, NOTE)
+TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NODES, WATCHDOG_LOG, RAS_STATUS, NOTE)
 
 __all__ = [
     "DUMP",
@@ -21,6 +22,7 @@ __all__ = [
     "NOTE",
     "PG_STATUS",
     "RANKS",
+    "RAS_STATUS",
     "SIGNATURE",
     "STACK",
     "TABLES",
