@@ -12,7 +12,18 @@ from whichrank.tables.nccl import RAS_STATUS
 from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
 from whichrank.tables.watchdog_log import WATCHDOG_LOG
 
-TABLES: tuple[Table, ...] = (FLIGHT_RECORD, PG_STATUS, DUMP, STACK, SIGNATURE, RANKS, NODES, WATCHDOG_LOG, RAS_STATUS, NOTE)
+TABLES: tuple[Table, ...] = (
+    FLIGHT_RECORD,
+    PG_STATUS,
+    DUMP,
+    STACK,
+    SIGNATURE,
+    RANKS,
+    NODES,
+    WATCHDOG_LOG,
+    RAS_STATUS,
+    NOTE,
+)
 
 __all__ = [
     "DUMP",
