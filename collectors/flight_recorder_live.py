@@ -6,11 +6,14 @@ The recorder's bytes are handed over as they are; `flight_recorder_answer` turns
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
@@ -95,6 +98,37 @@ def dumps(*, stacks: bool, only_active: bool = False) -> dict[str, bytes]:
     if not found:
         raise NoRecorder(f"this torch has no Flight Recorder (needs 2.5 or newer); then {TURN_ON}")
     return found
+
+
+def answer(*, stacks: bool) -> tuple[dict[str, Any], bytes]:
+    """Who we are with what `flight_recorder_answer` wants in a head, and the recorders one behind the other.
+
+    Never raises: an answer without entries still says that this process is alive. A process without a rank is not asked
+    for its recorder.
+    """
+    head: dict[str, Any] = {**identity(), "snapshot_ns": time.time_ns(), "groups": {}, "parts": [], "notes": []}
+    rank, parts = head["rank"], []
+    if rank is None:
+        return head, b""
+    try:
+        parts = list(dumps(stacks=stacks).values())
+        head["groups"] = groups()
+    except NoRecorder as error:
+        head["notes"].append({"kind": "no_recorder", "message": f"rank {rank}: {error}"})
+    except Exception as error:
+        message = f"rank {rank}: {type(error).__name__}: {error}"
+        head["notes"].append({"kind": "recorder_failed", "message": message})
+    if recorder_off():
+        message = f"rank {rank}: the Flight Recorder is off: {TURN_ON}"
+        head["notes"].append({"kind": "recorder_off", "message": message})
+    head["parts"] = [len(part) for part in parts]
+    return head, b"".join(parts)
+
+
+def answer_text(*, stacks: bool) -> str:
+    """The same in one line of JSON, the recorders in base64 under `body`, for those who can only carry text."""
+    head, body = answer(stacks=stacks)
+    return json.dumps(head | {"body": base64.b64encode(body).decode()})
 
 
 def ready() -> bool:

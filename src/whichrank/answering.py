@@ -66,33 +66,18 @@ class Answerer:
             self._write_answer(request, end, stacks=True)
 
     def _write_answer(self, request: live.Request, end: dict[str, Any] | None, *, stacks: bool) -> bool:
-        head = recorder.identity() | {"job_id": self.job_id, "snapshot_id": request.snapshot_id} | (end or {})
+        head, body = recorder.answer(stacks=stacks)
         if head["rank"] is None:
             return False
-        head |= {"reason": request.reason, "groups": {}}
-        parts: dict[str, bytes] = {}
-        notes = []
-        try:
-            head["snapshot_ns"] = time.time_ns()
-            parts = recorder.dumps(stacks=stacks)
-            head["groups"] = recorder.groups()
-        except recorder.NoRecorder as error:
-            notes.append({"kind": "no_recorder", "message": f"rank {head['rank']}: {error}"})
-        except Exception as error:  # an answer without entries still says that this rank is alive
-            notes.append(
-                {"kind": "recorder_failed", "message": f"rank {head['rank']}: {type(error).__name__}: {error}"}
-            )
-        head |= {"parts": [len(p) for p in parts.values()], "notes": notes + self._notes(head["rank"], end)}
+        head |= {"job_id": self.job_id, "snapshot_id": request.snapshot_id, "reason": request.reason} | (end or {})
+        head["notes"] += self._notes(head["rank"], end)
         path = live.answer_path(self.store, request.snapshot_id, head["rank"], stacks=stacks)
-        live.write_whole(path, live.join(head, b"".join(parts.values())))
+        live.write_whole(path, live.join(head, body))
         self._missed.clear()
-        return bool(parts)
+        return bool(head["parts"])
 
     def _notes(self, rank: int, end: dict[str, Any] | None) -> list[dict[str, str]]:
         notes = [{"kind": "answer_lost", "message": f"rank {rank} could not write {text}"} for text in self._missed]
         if end:
             notes.append({"kind": "exception", "message": f"rank {rank} ended with {end['why']}"})
-        if recorder.recorder_off():
-            message = f"rank {rank}: the Flight Recorder is off: {recorder.TURN_ON}"
-            notes.append({"kind": "recorder_off", "message": message})
         return notes

@@ -45,11 +45,11 @@ def cli() -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], group: click.Group = cli, name: str = "whichrank") -> int:
     """Run one command line and return its exit code. Errors of the user are printed, never raised."""
     as_json = "--json" in arguments
     try:
-        code = cli.main(list(arguments), prog_name="whichrank", standalone_mode=False)
+        code = group.main(list(arguments), prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except WhichrankError as error:
         complain(error.as_dict(), as_json)

@@ -1,0 +1,162 @@
+"""`probing -t PID whichrank` with the real probing, in a virtual environment of its own, and a real gloo job."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.running import SOURCE, wait_until, whichrank
+from whichrank.collectors.probing_endpoint import Endpoint, NoProbe
+
+JOB = Path(__file__).with_name("probing_job.py")
+VERSION = "0.2.4"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="probing has no wheel here"),
+]
+
+
+@dataclass
+class Probed:
+    """A job of two ranks with probes, and the command `probing` beside a `probing-whichrank`."""
+
+    folder: Path
+    ranks: list[subprocess.Popen[bytes]]
+
+    def probing(self, *arguments: str) -> tuple[int, str, str]:
+        env = os.environ | {"PATH": f"{self.folder / 'venv/bin'}:{os.environ['PATH']}", "TMPDIR": str(self.folder)}
+        done = subprocess.run(
+            ["probing", *arguments], env=env, capture_output=True, text=True, timeout=300, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def whichrank(self, rank: int, *arguments: str) -> tuple[int, str, str]:
+        return self.probing("-t", str(self.ranks[rank].pid), "whichrank", *arguments)
+
+
+def _started(logs: list[Path]) -> bool:
+    return all("three calls done" in log.read_text() for log in logs)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probed]:
+    folder = tmp_path_factory.mktemp("probing")
+    python = folder / "venv/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=300)
+    pip: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-qq",
+        "--disable-pip-version-check",
+        f"probing=={VERSION}",
+    ]
+    subprocess.run(pip, check=True, timeout=300)
+    script = folder / "venv/bin/probing-whichrank"
+    code = f"import sys; sys.path[:0] = [{str(SOURCE)!r}]; from whichrank.surfaces.probing import main; main()"
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n')
+    script.chmod(0o755)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    torch = find_spec("torch")
+    assert torch is not None
+    assert torch.origin is not None
+    env = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    env |= {"PROBING": "1", "TORCH_FR_BUFFER_SIZE": "100", "PYTHONPATH": str(Path(torch.origin).parents[1])}
+    ranks = []
+    try:
+        for rank in range(2):
+            with (folder / f"log.{rank}").open("wb") as log:
+                mine = os.environ | env | {"RANK": str(rank)}
+                ranks.append(subprocess.Popen([python, JOB], env=mine, stdout=log, stderr=log))
+        logs = [folder / f"log.{rank}" for rank in range(2)]
+        wait_until(lambda: _started(logs) or any(r.poll() is not None for r in ranks), "three calls")
+        assert _started(logs), "\n".join(log.read_text()[-2000:] for log in logs)
+        yield Probed(folder, ranks)
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+
+
+def test_from_a_process_id_to_the_rank(job: Probed) -> None:
+    """One rank is named to probing; the other is found, both are read, and the one that did not come is accused."""
+
+    def told() -> dict[str, Any] | None:  # in a running process an operation younger than 10 s is no hang
+        code, out, errors = job.whichrank(0, "diagnose", "--json")
+        assert code in (0, 1), errors
+        found: dict[str, Any] = json.loads(out)
+        return found if found["category"] else None
+
+    found = wait_until(told, "a verdict")
+    assert (found["category"], found["culprit_ranks"]) == ("rank_not_joined", [1])
+    assert found["coverage"]["ranks_seen"] == [0, 1]
+    assert (found["findings"][0]["op"], found["findings"][0]["seq"]) == ("all_reduce", 4)
+    assert "probing_job.py" in found["findings"][0]["details"]["last_seen"], "the recorder came with its stacks"
+    assert found["next"][0]["parameters"] == {"rank": 1}
+
+
+def test_nothing_stays_in_the_process(job: Probed) -> None:
+    door = Endpoint(pid=job.ranks[0].pid)
+    before = door.rows("SELECT count(*) AS n FROM information_schema.tables", 60)
+    assert job.whichrank(0, "query", "SELECT 1")[0] == 0
+    assert door.rows("SELECT count(*) AS n FROM information_schema.tables", 60) == before
+    names = "SELECT * FROM python.\"builtins.str([n for n in __import__('sys').modules if 'whichrank' in n])\""
+    assert list(door.rows(names, 60)[0].values()) == ["[]"]
+
+
+def test_a_rank_that_is_stopped_is_told_as_such(job: Probed) -> None:
+    os.kill(job.ranks[1].pid, signal.SIGSTOP)
+    try:
+        into = job.folder / "stopped"
+        code, out, errors = job.whichrank(0, "diagnose", "--json", "--timeout", "8", "--into", str(into))
+        assert (code, json.loads(out)["culprit_ranks"]) == (1, [1]), errors
+        assert "rank 1 did not give its recorder" in errors
+        _, answer, _ = whichrank("query", into, "SELECT rank, state FROM cluster.nodes ORDER BY rank", "--json")
+        assert answer["rows"] == [{"rank": 0, "state": "answered"}, {"rank": 1, "state": "stopped"}]
+        code, out, _ = job.whichrank(1, "diagnose", "--json", "--timeout", "1")
+        assert (code, "has not answered for 1 s" in json.loads(out)["error"]) == (2, True)
+    finally:
+        os.kill(job.ranks[1].pid, signal.SIGCONT)
+
+
+def test_one_process_alone_is_not_the_job(job: Probed) -> None:
+    code, out, errors = job.whichrank(
+        1, "query", "SELECT DISTINCT rank FROM python.torch_nccl_flight_record", "--json", "--alone"
+    )
+    assert (code, json.loads(out)["rows"]) == (0, [{"rank": 1}]), errors
+
+
+def test_a_process_without_a_probe_and_one_that_is_gone(job: Probed) -> None:
+    code, out, _ = job.probing("-t", str(os.getpid()), "whichrank", "diagnose", "--json")
+    assert (code, f"probing -t {os.getpid()} inject" in json.loads(out)["next"]) == (2, True)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    code, out, _ = job.probing("-t", str(gone.pid), "whichrank", "diagnose", "--json")
+    assert (code, json.loads(out)["error"]) == (2, f"there is no process {gone.pid} on this host")
+    code, out, _ = job.probing("whichrank", "diagnose", "--json")
+    assert (code, "PROBING_ENDPOINT" in json.loads(out)["looked_for"]) == (64, True)
+    with pytest.raises(NoProbe):
+        Endpoint(pid=gone.pid).rows("SELECT 1", 5)
+
+
+def test_what_is_read_lies_in_a_store_for_the_next_command(job: Probed) -> None:
+    into = job.folder / "store"
+    code, out, errors = job.whichrank(0, "collect", "--into", str(into))
+    assert (code, out, f"of ranks 0, 1 -> {into}" in errors) == (0, "", True)
+    assert {path.name for path in (into / "torch_nccl_flight_record").iterdir()} == {"rank=0", "rank=1"}
