@@ -10,4 +10,6 @@ def __getattr__(name: str) -> Any:
     """`import whichrank; whichrank.watch(store)`: the collector is imported only where it is used."""
     if name == "watch":
         return import_module("whichrank.watch")
+    if name == "probing_pack":  # the entry point `probing.skills`
+        return import_module("whichrank.engine.probing_pack").probing_pack
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,8 @@ import pytest
 
 from tests.live.running import SOURCE, wait_until, whichrank
 from whichrank.collectors.probing_endpoint import Endpoint, NoProbe
+from whichrank.engine.manifest import Pack
+from whichrank.engine.query import load
 
 JOB = Path(__file__).with_name("probing_job.py")
 VERSION = "0.2.4"
@@ -160,3 +162,24 @@ def test_what_is_read_lies_in_a_store_for_the_next_command(job: Probed) -> None:
     code, out, errors = job.whichrank(0, "collect", "--into", str(into))
     assert (code, out, f"of ranks 0, 1 -> {into}" in errors) == (0, "", True)
     assert {path.name for path in (into / "torch_nccl_flight_record").iterdir()} == {"rank=0", "rank=1"}
+
+
+def test_the_steps_of_the_pack_run_in_probings_own_engine(job: Probed) -> None:
+    """On a table as a later probing makes it; this comes last, because the table stays in the process."""
+    door = Endpoint(pid=job.ranks[0].pid)
+    names = ["snapshot_id", "rank", "pg_name", "pg_desc", "collective_seq_id", "profiling_name", "state", "input_sizes"]
+    entries = [[1, 0, "0", "default_pg", 1, "nccl:all_reduce", "completed", "[[4]]", 0]]
+    entries += [[1, 1, *entries[0][2:]], [1, 0, "0", "default_pg", 2, *entries[0][5:]]]
+    code = f"import probing; t = probing.ExternalTable('torch_nccl_flight_record', {[*names, 'is_p2p']})"
+    code += f"; list(map(t.append, {entries}))"
+    made = f"builtins.exec(bytes.fromhex('{code.encode().hex()}').decode())"
+    door.rows(f'SELECT * FROM python."{made}"', 60)
+    root = Pack().library.root / "probing"
+    statement = load(root / "collective_alignment.sql")
+    rows = door.rows(statement.render(use_global=False).replace("$seq_window", "200"), 60)
+    assert list(rows[0]) == list(statement.columns)
+    assert [(row["collective_seq_id"], row["ranks_behind"], row["first_rank_behind"]) for row in rows] == [(2, 1, 1)]
+    there = door.rows(load(root / "tables_there.sql").render(use_global=False), 60)
+    assert {"table_schema": "python", "table_name": "torch_nccl_flight_record"} in there
+    sample = load(root / "sample.sql").body.replace("{{ table }}", "python.torch_nccl_flight_record")
+    assert len(door.rows(sample, 60)) == 3
