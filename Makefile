@@ -38,6 +38,7 @@ bench: $(VENV)/.test ## time what must stay fast
 
 record: $(VENV)/.test ## record evidence from real jobs again
 	$(BIN)/python -m tests.jobs.record
+	$(BIN)/python -m tests.jobs.record_stacks
 
 fixtures: $(VENV)/.test ## write the built fixtures again
 	$(BIN)/python -m tests.jobs.fixtures

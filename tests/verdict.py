@@ -72,9 +72,10 @@ def truth_of(case: dict[str, Any]) -> Truth:
     )
 
 
-def cases() -> Sequence[str]:
-    """Names of the fixtures that hold dumps."""
-    return sorted(path.parent.name for path in FIXTURES.glob("*/case.yaml"))
+def cases(skill: str = "watchdog_timeout") -> Sequence[str]:
+    """Names of the fixtures that are about this skill."""
+    names = sorted(path.parent.name for path in FIXTURES.glob("*/case.yaml"))
+    return [name for name in names if case(name).get("skill", "watchdog_timeout") == skill]
 
 
 def case(name: str) -> dict[str, Any]:

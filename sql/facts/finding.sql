@@ -1,7 +1,7 @@
 -- summary: "What is told to the reader: one finding per fault, the rest of what hangs folded under it."
 -- grain: one finding
 -- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
--- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status}
+-- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status, facts.stand: python.backtrace}
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
@@ -19,6 +19,7 @@
 --   last_seq: {doc: "What the first accused entered last in this group; NULL where it cannot be told."}
 --   last_seen: {doc: The last thing the first accused did.}
 --   ras: {doc: "What NCCL RAS says of the group, and whether it agrees; NULL without it."}
+--   stands: {doc: "Where the first accused stands now, as stacks say; NULL without stacks."}
 --   explains: {doc: Other open operations that come down to this one.}
 --   by_log: {doc: A log says it; else dumps do.}
 --   said: {doc: "What the log says, with the place it says it at; NULL for dumps."}
@@ -82,6 +83,7 @@ seen AS (
       WHEN f.category IN ('all_joined_none_finished', 'stuck_on_device') THEN CASE WHEN len(y.behind) = 0 THEN 'agrees: ' ELSE 'disagrees: ' END
       ELSE ''
     END || y.says{% else %}NULL::VARCHAR{% endif %} AS ras,
+    {% if 'python.backtrace' in has %}t.words || coalesce(', ' || t.place, '') || CASE WHEN t.still THEN ', the same at ' || t.looks || ' looks' ELSE '' END{% else %}NULL::VARCHAR{% endif %} AS stands,
     coalesce(d.explains, []) AS explains,
     false AS by_log, NULL::VARCHAR AS said, NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
   FROM fault AS f
@@ -92,6 +94,7 @@ seen AS (
   LEFT JOIN folded AS d ON d.category = f.category AND d.event = f.event
   LEFT JOIN proof AS v ON v.category = f.category AND v.event IS NOT DISTINCT FROM f.event AND v.gid = f.gid AND v.seq IS NOT DISTINCT FROM f.seq
   {% if 'nccl.ras_status' in has %}LEFT JOIN facts.ras_group AS y ON y.gid = f.gid{% endif %}
+  {% if 'python.backtrace' in has %}LEFT JOIN facts.stand AS t ON t.rank = f.ranks[1]{% endif %}
 )
 {% if "python.torch_nccl_watchdog_log" in has %}
 , logged AS (  -- what logs say: one finding per category and place

@@ -19,7 +19,8 @@ gap AS (
   UNION ALL
   SELECT n.kind, n.rank, n.message, n.severity = 'error'
   FROM {{ python }}.collection_note AS n
-  WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%')
+  WHERE n.severity <> 'info' AND n.snapshot_id IN (
+    SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%' AND snapshot_id NOT LIKE '%-stacks-%')
     AND n.snapshot_id >= (SELECT max(snapshot_id) FROM facts.dump)
     AND (n.snapshot_id IN (SELECT snapshot_id FROM chosen) OR n.snapshot_id NOT IN (SELECT snapshot_id FROM facts.snapshot))
   UNION ALL

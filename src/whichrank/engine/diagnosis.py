@@ -101,7 +101,7 @@ class Diagnosis:
     """The answer.
 
     category: see docs/checks.md; None when nothing was found. verdict: one sentence. prelude: SQL that gives a DuckDB
-    client the tables that `ran` reads.
+    client the tables that `ran` reads. seen_by: what the ranks of `coverage` left.
     """
 
     skill: str
@@ -114,6 +114,7 @@ class Diagnosis:
     next: list[Next]
     ran: list[Ran]
     prelude: str = ""
+    seen_by: str = "left a dump"
 
     @property
     def exit_code(self) -> int:

@@ -36,7 +36,7 @@ def guard_for(
     made = [*pack.library.facts_for(wanted), *(pack.library.get(id) for id in wanted)]
     values = _values(made, parameters or {})
     Runner(pack, evidence).make_tables(wanted, values)
-    evidence.load(table.name for table in TABLES if named(table.name))
+    evidence.load(table.name for table in TABLES if named(table.shown_as or table.name))
     evidence.check_nothing_went()
     return Guard(evidence, limits)
 

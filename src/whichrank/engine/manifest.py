@@ -61,7 +61,10 @@ class SkillParameter:
 
 @dataclass(frozen=True)
 class Skill:
-    """skill/<folder>/skill.yaml. shows: label -> text, templates; a line under a finding where both are not empty."""
+    """skill/<folder>/skill.yaml. shows: label -> text, templates; a line under a finding where both are not empty.
+
+    needs: all of these tables must have rows. seen_by: what a rank left that was seen.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     id: str
@@ -72,6 +75,7 @@ class Skill:
     tags: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)  # all of these tables must have rows
     needs_any: list[str] = field(default_factory=list)  # and one of these
+    seen_by: str = "left a dump"
     parameters: dict[str, SkillParameter] = field(default_factory=dict)
     verdict: str | None = None
     gaps: str | None = None

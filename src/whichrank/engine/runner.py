@@ -118,6 +118,7 @@ class Runner:
             next=_steps(findings),
             ran=self._ran,
             prelude=self._prelude(skill, bool(values.get("use_global", True))),
+            seen_by=skill.seen_by,
         )
 
     def make_facts(self, ids: Iterable[str], values: Values) -> None:

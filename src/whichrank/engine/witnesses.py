@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from whichrank.batch import Batch
-from whichrank.tables import RAS_STATUS
+from whichrank.tables import BACKTRACE, CPU, KMSG, RAS_STATUS
 
 HEAD = 1 << 16
 _NOT_OURS = (b"\x80", b"PAR1")  # a pickle: nearly all files of a folder of dumps; a shard
@@ -52,6 +52,12 @@ class Witness:
 
 WITNESSES: tuple[Witness, ...] = (
     Witness("answers of NCCL RAS (ncclras -f json)", "whichrank.collectors.nccl_ras", (RAS_STATUS.full_name,)),
+    Witness(
+        "stacks (py-spy dump --json, faulthandler, torch.distributed.debug)",
+        "whichrank.collectors.backtrace_files",
+        (BACKTRACE.full_name, CPU.full_name),
+    ),
+    Witness("kernel logs (dmesg)", "whichrank.collectors.kernel_log", (KMSG.full_name,)),
     Witness("logs of the job", "whichrank.collectors.watchdog_log", ("python.torch_nccl_watchdog_log",)),
 )
 

@@ -185,7 +185,7 @@ class Evidence:
         found = []
         for database, path in self._compacted():
             beside = self._beside.get(path.parent) if path not in self.stores else None
-            if table.name in self._tables_of(database):
+            if table.name in self._tables_of(database, with_rows=True):
                 stale = beside.stale if beside else []
                 found.append(compacted_table(table, database, stale))
             if beside:
@@ -234,9 +234,10 @@ class Evidence:
         """How the compacted file of a store compares with its folder; None: there is none, or it is not ours."""
         return self._beside.get(store)
 
-    def _tables_of(self, database: str) -> set[str]:
+    def _tables_of(self, database: str, *, with_rows: bool = False) -> set[str]:
+        """Its tables. with_rows: a compacted file has every table there is, also those of which it holds nothing."""
         names = self.connection.table_function("duckdb_tables").filter(
-            f"database_name = {quote(database)} AND schema_name = 'shard'"
+            f"database_name = {quote(database)} AND schema_name = 'shard'" + " AND estimated_size > 0" * with_rows
         )
         return {row[0] for row in names.project("table_name").fetchall()}
 

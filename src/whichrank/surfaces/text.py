@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from whichrank.engine.diagnosis import Coverage, Diagnosis, Finding, Gap
+from whichrank.engine.diagnosis import Diagnosis, Finding
 
 _SEVERITY = 10  # column of the labels
 _TEXT = 28  # column of the texts
@@ -37,7 +37,7 @@ def screen(
         lines += ["", *_finding(finding, everything, width, colour)]
     lines += _folded(roots, shown, len(diagnosis.findings), everything, width)
     lines += [] if shown else [""]
-    lines += _not_seen(diagnosis.gaps, diagnosis.coverage, everything, width)
+    lines += _not_seen(diagnosis, everything, width)
     lines.append(_footer(diagnosis, seconds))
     return "\n".join(line.rstrip() for line in lines)
 
@@ -90,11 +90,12 @@ def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _not_seen(gaps: Sequence[Gap], coverage: Coverage, everything: bool, width: int) -> Iterator[str]:
+def _not_seen(diagnosis: Diagnosis, everything: bool, width: int) -> Iterator[str]:
+    gaps, coverage, seen_by = diagnosis.gaps, diagnosis.coverage, diagnosis.seen_by
     if not gaps and not coverage.ranks_seen:
         return
     seen, expected = len(coverage.ranks_seen), len(coverage.ranks_expected)
-    left = f"{seen} of {max(expected, seen)} ranks left a dump" if expected else f"{seen} ranks left a dump"
+    left = f"{seen} of {max(expected, seen)} ranks {seen_by}" if expected else f"{seen} ranks {seen_by}"
     ordered = sorted(gaps, key=lambda gap: not gap.matters)
     shown = ordered if everything else ordered[:_GAPS]
     if not gaps:

@@ -10,6 +10,7 @@ from whichrank.tables.collection import NOTE
 from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
 from whichrank.tables.nccl import RAS_STATUS
 from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
+from whichrank.tables.stacks import BACKTRACE, CPU, KMSG
 from whichrank.tables.watchdog_log import WATCHDOG_LOG
 
 TABLES: tuple[Table, ...] = (
@@ -22,12 +23,18 @@ TABLES: tuple[Table, ...] = (
     NODES,
     WATCHDOG_LOG,
     RAS_STATUS,
+    BACKTRACE,
+    CPU,
+    KMSG,
     NOTE,
 )
 
 __all__ = [
+    "BACKTRACE",
+    "CPU",
     "DUMP",
     "FLIGHT_RECORD",
+    "KMSG",
     "LOOKUPS",
     "NODES",
     "NOTE",

@@ -34,7 +34,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)  # a table is itself: it is looked up for every dump
 class Table:
-    """One table. `grain` says what one row is; `key` is set on lookup tables only (content hash, equal everywhere)."""
+    """One table. `grain` says what one row is; `key` is set on lookup tables only (content hash, equal everywhere).
+
+    name names its shards as well, so it is unique over all schemas; `shown_as` is its name in its schema where two
+    schemas have a table of one name (`cpu.utilization`, `gpu.utilization`).
+    """
 
     schema: str
     name: str
@@ -42,10 +46,11 @@ class Table:
     doc: str
     columns: tuple[Column, ...]
     key: str | None = None
+    shown_as: str | None = None
 
     @property
     def full_name(self) -> str:
-        return f"{self.schema}.{self.name}"
+        return f"{self.schema}.{self.shown_as or self.name}"
 
     @property
     def stored(self) -> tuple[Column, ...]:

@@ -1,0 +1,9 @@
+-- summary: "The kernel logged an error of a device, the network, or a process it killed."
+-- grain: one finding
+-- reads: [facts.hang_finding]
+-- columns_like: facts.hang_finding
+-- columns:
+--   severity: {doc: "`error`; `warning` where it names nobody, or is not part of the verdict."}
+SELECT f.*, CASE WHEN f.root AND len(f.ranks) > 0 THEN 'error' ELSE 'warning' END AS severity
+FROM facts.hang_finding AS f
+WHERE f.told = 'kernel_error'
