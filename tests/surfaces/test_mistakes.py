@@ -17,8 +17,9 @@ from whichrank.surfaces import cli as cli_module
 
 LOOKED_FOR = """\
   looked for  Flight Recorder dumps (pickle or JSON, one per rank), answers of
-              NCCL RAS (ncclras -f json), logs of the job, or a store (folders
-              <table>/rank=<n>/*.parquet)
+              NCCL RAS (ncclras -f json), stacks (py-spy dump --json,
+              faulthandler, torch.distributed.debug), kernel logs (dmesg), logs
+              of the job, or a store (folders <table>/rank=<n>/*.parquet)
   next        look where TORCH_FR_DUMP_TEMP_FILE (or
               TORCH_NCCL_DEBUG_INFO_TEMP_FILE) pointed; else on each host in
               ~/.cache/torch/ (torch 2.8 and later) or /tmp/ (before), files

@@ -113,7 +113,7 @@ def test_skills(cli: Cli) -> None:
     one = cli("skills", "watchdog-timeout").out
     assert "seq_window (integer, default 200)" in one
     assert json.loads(cli("skills", "--json").out)[0]["id"] == "watchdog_timeout"
-    assert json.loads(cli("skills", "training_hang", "--json").out)["needs"] == ["python.backtrace"]
+    assert "python.backtrace" in json.loads(cli("skills", "training_hang", "--json").out)["needs_any"]
 
 
 def test_cells_are_bounded_and_printable() -> None:
