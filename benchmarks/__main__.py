@@ -1,87 +1,103 @@
 """`make bench`: whole processes against a yardstick that does the unavoidable part, in turn, as medians.
 
-    python -m benchmarks [--runs N]
+    python -m benchmarks [--runs N] [--long] [--write]
 
-Prints one line per measurement: the ratio, what it may be at most, and both medians in seconds.
+Prints one line per measurement: the ratio, what it may be at most, both medians in seconds and in memory. `--long` adds
+the large jobs (an hour, and 10 GB of disk for a while); `--write` puts the lines into RESULTS.md beside this file.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
+import os
+import platform
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 
-from tests.jobs.builder import Job
+from benchmarks import jobs, stores
+from benchmarks.measure import PYTHON, WHICHRANK, Measurement, line
 
-PYTHON = sys.executable
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A command and its yardstick; `at_most` is the ratio of the medians that we hold ourselves to."""
-
-    name: str
-    command: Sequence[str]
-    yardstick: Sequence[str]
-    at_most: float
+IMPORTS = (PYTHON, "-c", "import duckdb, pyarrow")
+LOADS = (PYTHON, "-m", "benchmarks.loads")
+RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
-def hang(folder: Path, ranks: int = 8, steps: int = 143) -> Path:
-    """A job of `ranks` x about 2,000 entries with stacks; one rank stops before the last step."""
-    job = Job(ranks, ahead=4).grid(tp=2, dp=ranks // 2)
-    for step in range(steps):
-        if step == steps - 1:
-            job.stop(ranks // 2 + 1)
-        for layer in range(10):
-            job.all_reduce("tp", [64, 128], at=(f"layers.py:{30 + layer} in row_parallel", "train.py:70 in forward"))
-        job.all_gather("dp", 8192, at="train.py:90 in gather").reduce_scatter("dp", 8192, at="train.py:91 in scatter")
-        job.all_reduce("dp", [8192], at="train.py:92 in reduce").all_reduce(shape=[1], at="train.py:99 in clip")
-    return job.write(folder)
+def diagnosis(
+    folder: Path,
+    ranks: int,
+    yardstick: tuple[str, ...],
+    name: str,
+    at_most: float | None = None,
+    at_most_mb: float | None = None,
+) -> Measurement:
+    """`diagnose` of a job of `benchmarks.jobs`, which must name the right rank."""
+    says = f"rank {jobs.culprit_of(ranks)} never joined"
+    command = (*WHICHRANK, "diagnose", str(folder))
+    return Measurement(f"diagnose {name}", command, yardstick, at_most, at_most_mb, says)
 
 
-def seconds(command: Sequence[str]) -> float:
-    """Wall time of one whole process."""
-    started = perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-    taken = perf_counter() - started
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr.decode()}")
-    return taken
+def start_up(folder: Path) -> Iterator[tuple[Measurement, int]]:
+    """What everybody waits for. Each with how many runs of the asked ones it gets."""
+    yield Measurement("--help / import click", (*WHICHRANK, "--help"), (PYTHON, "-c", "import click"), 3), 1
+    small = jobs.write(folder / "small", 8, 2_000)
+    yield diagnosis(small, 8, IMPORTS, "8 ranks x 2,000 entries / import duckdb, pyarrow", at_most=4), 1
 
 
-def run(measurement: Measurement, runs: int) -> str:
-    """Both in turn, after one run of each that is not counted."""
-    pairs = [(seconds(measurement.command), seconds(measurement.yardstick)) for _ in range(runs + 1)][1:]
-    ours, theirs = (median(times) for times in zip(*pairs, strict=True))
-    ratio = ours / theirs
-    word = "ok  " if ratio <= measurement.at_most else "OVER"
-    return f"{word} {ratio:5.2f} x (at most {measurement.at_most:g})  {ours:.3f} s / {theirs:.3f} s  {measurement.name}"
+def dumps(folder: Path, *, long: bool) -> Iterator[tuple[Measurement, int]]:
+    """Raw dumps: against a bare loop of pickle.loads, and against torchfrtrace of the installed torch."""
+    frtrace = (PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "comm_lib_trace_rank_")
+    for ranks in (8, 64, 256, *((1_024,) if long else ())):
+        job = jobs.write(folder / f"{ranks}", ranks, 2_000)
+        name = f"{ranks:,} ranks x 2,000 entries"
+        few = 1 if ranks < 256 else 0
+        bounds = (1.2, 1_536) if ranks == 1_024 else (None, None)
+        yield diagnosis(job, ranks, (*LOADS, str(job)), f"{name} / pickle.loads of the same files", *bounds), few
+        bound = 1 / 15 if ranks == 256 else None
+        yield diagnosis(job, ranks, (*frtrace, str(job)), f"{name} / torchfrtrace {version('torch')}", at_most=bound), 0
+    for ranks in (64, 1_024, *((4_096,) if long else ())):
+        job = jobs.write_only_active(folder / f"active{ranks}", ranks)
+        bound = 6 if ranks == 4_096 else None
+        yield diagnosis(job, ranks, IMPORTS, f"{ranks:,} only-active ranks / import duckdb, pyarrow", at_most=bound), 1
+    if long:
+        job = jobs.write(folder / "deep", 64, 20_000)
+        yield diagnosis(job, 64, (*LOADS, str(job)), "64 ranks x 20,000 entries / pickle.loads", at_most=1.3), 0
+
+
+def header() -> str:
+    """Where and when."""
+    model = next((text.partition(":")[2].strip() for text in _cpuinfo() if text.startswith("model name")), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "torch"))
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, {len(os.sched_getaffinity(0))} cores of {model or platform.machine()}, "
+        f"{memory:.0f} GiB, Python {platform.python_version()}, {packages}"
+    )
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--runs", type=int, default=7, help="counted runs of each command")
-    runs = parser.parse_args().runs
-    whichrank = [PYTHON, "-m", "whichrank"]
-    with tempfile.TemporaryDirectory() as folder:
-        dumps = hang(Path(folder) / "dumps")
-        measurements = [
-            Measurement("--help / import click", [*whichrank, "--help"], [PYTHON, "-c", "import click"], 3),
-            Measurement(
-                "diagnose 8 ranks x 2,000 entries / import duckdb, pyarrow",
-                [*whichrank, "diagnose", str(dumps)],
-                [PYTHON, "-c", "import duckdb, pyarrow"],
-                4,
-            ),
-        ]
-        for measurement in measurements:
-            print(run(measurement, runs), flush=True)
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of what takes seconds; the rest runs once")
+    parser.add_argument("--long", action="store_true", help="the large jobs as well")
+    parser.add_argument("--write", action="store_true", help="write RESULTS.md")
+    given = parser.parse_args()
+    lines = [header()]
+    print(lines[0], flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        parts = (start_up(folder), dumps(folder, long=given.long), stores.measurements(folder, long=given.long))
+        for measurement, several in (item for part in parts for item in part):
+            lines.append(line(measurement, given.runs if several else 1))
+            print(lines[-1], flush=True)
+    if given.write:
+        RESULTS.write_text("# Results of `make bench`\n\n```\n" + "\n".join(lines) + "\n```\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
