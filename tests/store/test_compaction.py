@@ -21,7 +21,7 @@ from tests.jobs.builder import Job
 from whichrank.engine.compaction import compact
 from whichrank.engine.intake import collect
 from whichrank.engine.manifest import Pack
-from whichrank.engine.runner import diagnose
+from whichrank.engine.runner import Runner, diagnose
 from whichrank.errors import NoEvidence
 from whichrank.store.compaction import NotCompacted, alone
 from whichrank.store.evidence import Evidence
@@ -61,6 +61,34 @@ def test_the_verdict_is_the_same_before_and_after(store: Path) -> None:
         shutil.rmtree(store / table)
     assert _said(store) == before, "from the file alone"
     assert diagnose([store / "global.duckdb"]).culprit_ranks == [2]
+
+
+def _lent(evidence: Evidence) -> set[str]:
+    views = evidence.connection.table_function("duckdb_views").filter("schema_name = 'facts'")
+    return {f"facts.{name}" for (name,) in views.project("view_name").fetchall()}
+
+
+def test_facts_in_the_file_are_not_made_again(store: Path) -> None:
+    compact(store)
+    pack = Pack()
+    with Evidence(stores=[store], lazy=True) as evidence:
+        runner = Runner(pack, evidence)
+        first = runner.run("watchdog_timeout")
+        made = {ran.name for ran in first.ran if ran.name.startswith("facts.")}
+        assert _lent(evidence) == made
+        held = evidence.facts_held
+        (snapshot,) = evidence.connection.table("facts.snapshot").project("snapshot_id").distinct().fetchall()[0]
+        second = runner.run("watchdog_timeout", {"snapshot": snapshot})
+        assert not _lent(evidence) & {"facts.snapshot", "facts.dump", "facts.op"}, "another value: made here"
+        assert (second.category, second.culprit_ranks) == (first.category, first.culprit_ranks)
+    with Evidence(stores=[store], host="elsewhere", lazy=True) as evidence:
+        Runner(pack, evidence).run("watchdog_timeout", {"use_global": False})
+        assert not _lent(evidence), "the rows of one host are other rows"
+    for batch in batches({7: 3}):
+        write(store, batch)
+    with Evidence(stores=[store], lazy=True) as evidence:
+        assert held, "and with a shard that the file does not hold they are not about all rows"
+        assert evidence.facts_held == {}
 
 
 def test_doing_it_twice_changes_nothing(store: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from whichrank.engine.beforehand import recipe
 from whichrank.engine.intake import is_store
 from whichrank.engine.manifest import Pack
+from whichrank.engine.parameter import Value
 from whichrank.engine.runner import Runner
 from whichrank.errors import NoEvidence, QueryFailed
 from whichrank.store.compacted import compare, listed
-from whichrank.store.compaction import GRACE_S, NotCompacted, alone, new_file, remove_shards, write
+from whichrank.store.compaction import GRACE_S, NotCompacted, alone, facts_made, new_file, remove_shards, write
 from whichrank.store.ddl import COMPACTED, comments
 from whichrank.store.evidence import Evidence
 from whichrank.store.live import ANSWERS
@@ -68,13 +70,16 @@ def compact(store: Path, *, grace_s: float = GRACE_S, pack: Pack | None = None) 
 def _facts(evidence: Evidence, database: str, pack: Pack) -> str | None:
     """The facts of the newest snapshot as tables, so that printed statements run on the file alone; or why not."""
     facts = [id for id in pack.library.ids() if id.startswith("facts.")]
+    values: dict[str, Value] = {"use_global": True}
     runner = Runner(pack, evidence)
     try:
-        runner.make_facts(facts, {"use_global": True})
+        runner.make_facts(facts, values)
     except QueryFailed as error:
         return error.what  # the rows are what must be there
     connection = evidence.connection
-    for fact in pack.library.facts_for(facts, evidence.present):
+    made = pack.library.facts_for(facts, evidence.present)
+    facts_made(evidence, database, {fact.id: recipe(fact, values, evidence.present) for fact in made})
+    for fact in made:
         connection.table(f"memory.{fact.id}").create(f"{database}.{fact.id}")
         for statement in comments(f"{database}.{fact.id}", fact.summary, fact.columns):
             connection.execute(statement)

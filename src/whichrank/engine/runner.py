@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from whichrank.engine import intake
+from whichrank.engine.beforehand import lent
 from whichrank.engine.diagnosis import INSUFFICIENT, Coverage, Diagnosis, Finding, Gap, Next, Ran
 from whichrank.engine.manifest import Pack, Skill
 from whichrank.engine.parameter import Value
@@ -126,15 +127,34 @@ class Runner:
         ids = list(ids)
         has = self.evidence.present
         self._bring_entries(ids, has)
-        self.evidence.load(self.pack.library.tables_for(ids, has), entries=False)
         made = dict(self._made)
         todo: dict[str, Query] = {}
-        for fact in self.pack.library.facts_for(ids, has):
+        facts = self.pack.library.facts_for(ids, has)
+        for fact in facts:
             read = tuple(made[read] for read in fact.reads_given(has) if read in made)
             recipe = (values.get("use_global", True), tuple(fact.values(values).items()), read)
             if made.get(fact.id) != recipe:
                 todo[fact.id] = fact
                 made[fact.id] = recipe
+        ready = [id for id in lent(facts, values, has, self.evidence.facts_held) if id in todo]
+        reading = [*map(self.pack.library.get, ids), *(fact for id, fact in todo.items() if id not in ready)]
+        tables = {read for query in reading for read in query.reads_given(has) if not read.startswith("facts.")}
+        self.evidence.load(sorted(tables), entries=False)
+        ran = {id: self._lend(todo[id], values) for id in ready}
+        ran |= self._make({id: fact for id, fact in todo.items() if id not in ran}, values)
+        self._ran += [ran[id] for id in todo]
+        self._made = made
+
+    def _lend(self, fact: Query, values: Values) -> Ran:
+        """A fact that stands in a compacted file."""
+        started = perf_counter()
+        rows = self.evidence.lend(fact.id)
+        return self._told(fact, values, rows, perf_counter() - started)
+
+    def _make(self, todo: Mapping[str, Query], values: Values) -> dict[str, Ran]:
+        """Make these facts, two at a time."""
+        has = self.evidence.present
+        self.evidence.take_back(todo)
         needs = {id: [read for read in fact.reads_given(has) if read in todo] for id, fact in todo.items()}
         cursors = [self.evidence.connection.cursor() for _ in range(min(WORKERS, len(todo)))]
         free = list(cursors)
@@ -150,9 +170,7 @@ class Runner:
             for cursor in cursors:
                 cursor.interrupt()
 
-        ran = side_by_side(needs, make, stop)
-        self._ran += [ran[id] for id in todo]
-        self._made = made
+        return side_by_side(needs, make, stop)
 
     def _bring_entries(self, ids: list[str], has: AbstractSet[str]) -> None:
         """Entries that lie on a cluster are fetched where something else than the facts made there reads them."""
@@ -201,11 +219,13 @@ class Runner:
             raise ShardGone(f"{query.path}: {error}", looked_for=query.summary) from None
         except duckdb.Error as error:
             raise QueryFailed(f"{query.path}: {error}", looked_for=query.summary) from None
-        seconds = perf_counter() - started
         count = rows[0]["Count"] if as_table or query.kind == "facts" else len(rows)
+        return rows, self._told(query, values, count, perf_counter() - started)
+
+    def _told(self, query: Query, values: Values, rows: int, seconds: float) -> Ran:
         shown = {n: values.get(n, p.default) for n, p in query.params.items()}
-        told = partial(query.printable, use_global, values, has)
-        return rows, Ran(query.id, query.summary, shown, count, seconds, told)
+        printed = partial(query.printable, bool(values.get("use_global", True)), values, self.evidence.present)
+        return Ran(query.id, query.summary, shown, rows, seconds, printed)
 
     def _statement(self, name: str | None, values: Values) -> list[dict[str, Any]]:
         return self.rows(f"statements.{name}", values) if name else []

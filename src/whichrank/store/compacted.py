@@ -2,6 +2,7 @@
 
     shard.<table>        the stored columns, and `file_id`, the shard a row came from (lookups have none)
     shard.source_file    one row per shard that is in the file: its path, size and time when it was read
+    shard.fact           one row per fact that was made of all this: its id, and a hash of its statement
 
 A reader attaches the file first and lists the folder afterwards: a shard that is in the file as it lies in the folder
 is read from the file, any other from the folder. So nothing is read twice, whatever is compacted meanwhile.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 SOURCE_FILE = "source_file"
+FACTS = "fact"
 
 
 @dataclass(frozen=True, slots=True)

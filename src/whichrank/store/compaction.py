@@ -16,7 +16,7 @@ from pathlib import Path
 
 from whichrank.errors import WhichrankError
 from whichrank.store import live
-from whichrank.store.compacted import SOURCE_FILE, Beside, Shard, listed
+from whichrank.store.compacted import FACTS, SOURCE_FILE, Beside, Shard, listed
 from whichrank.store.ddl import COMPACTED, compacted_table, copies, differing, quote, shard_table
 from whichrank.store.evidence import Evidence
 from whichrank.store.shards import not_written
@@ -142,6 +142,15 @@ def _source_files(evidence: Evidence, database: str, sources: dict[int, Shard]) 
             "modified_ns": [s.modified_ns for s in found],
         }
         evidence.connection.from_arrow(pa.table(rows)).insert_into(f"{database}.shard.{SOURCE_FILE}")
+
+
+def facts_made(evidence: Evidence, database: str, made: dict[str, str]) -> None:
+    """Write down which facts the file holds: id -> recipe."""
+    import pyarrow as pa
+
+    evidence.connection.execute(f"CREATE TABLE {database}.shard.{FACTS} (id VARCHAR, recipe VARCHAR)")
+    rows = pa.table({"id": pa.array(list(made), pa.string()), "recipe": pa.array(list(made.values()), pa.string())})
+    evidence.connection.from_arrow(rows).insert_into(f"{database}.shard.{FACTS}")
 
 
 def _has_footer(path: Path) -> bool:

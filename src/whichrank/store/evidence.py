@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
 from whichrank.errors import NoEvidence, ShardGone
-from whichrank.store.compacted import Beside, compare, known_to, listed
+from whichrank.store.compacted import FACTS, Beside, compare, known_to, listed
 from whichrank.store.ddl import (
     COMPACTED,
     compacted_table,
@@ -87,6 +87,7 @@ class Evidence:
         self._in_memory: dict[str, int] = {}  # table -> rows
         self._elsewhere: dict[str, int] = {}  # table -> rows that lie in the memory of a cluster
         self._loaded: set[str] = set()
+        self._lent: set[str] = set()  # facts that are views of those in a compacted file
         self._shown: set[str] = set()
         self._comments = comments
         self._beside: dict[Path, Beside] = {}  # of stores whose compacted file says which shards it holds
@@ -221,6 +222,31 @@ class Evidence:
             if path == store / COMPACTED and store in self._beside and table.name in self._tables_of(name):
                 return name
         return None
+
+    @cached_property
+    def facts_held(self) -> dict[str, str]:
+        """Facts that the compacted file holds of exactly the rows that are here: id -> what they were made by."""
+        files = list(self._compacted())
+        if len(files) != 1 or len(self.stores) != 1 or self._in_memory or self._elsewhere:
+            return {}
+        (database, path) = files[0]
+        compared = self._beside.get(path.parent)
+        if (compared and compared.fresh) or FACTS not in self._tables_of(database):
+            return {}
+        return dict(self.connection.table(f"{database}.shard.{FACTS}").project("id, recipe").fetchall())
+
+    def lend(self, fact: str) -> int:
+        """Let a fact be the one that stands in the compacted file; returns its rows."""
+        (database, _) = next(self._compacted())
+        self.connection.execute(f"CREATE OR REPLACE VIEW {fact} AS FROM {database}.{fact}")
+        self._lent.add(fact)
+        return int(self.connection.table(fact).count("*").fetchall()[0][0])
+
+    def take_back(self, facts: Iterable[str]) -> None:
+        """Make room for facts that are to be made here."""
+        for fact in self._lent.intersection(facts):
+            self.connection.execute(f"DROP VIEW {fact}")
+            self._lent.remove(fact)
 
     def read_only_from(self, database: str) -> None:
         """From now on every view shows the tables of this attached file, and nothing else."""
