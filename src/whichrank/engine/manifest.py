@@ -146,7 +146,10 @@ class PackChain:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The root skill.yaml. tables: table -> how to get rows into it (said when a skill lacks it)."""
+    """The root skill.yaml. tables: table -> how to get rows into it (said when a skill lacks it).
+
+    keywords: words of the field, by language; they tell no skill from another (see routing.py).
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     name: str
@@ -154,6 +157,7 @@ class Manifest:
     tables: dict[str, str]
     skills: list[Entry]
     description: str = ""
+    keywords: dict[str, list[str]] = field(default_factory=dict)
     chains: list[PackChain] = field(default_factory=list)
 
 

@@ -54,15 +54,29 @@ def command(
 
     Exit code: 0 nothing found, 1 findings, 2 could not diagnose, 64 wrong call.
     """
-    started = perf_counter()
-    from whichrank.engine import intake
-
     if local:
         if "use_global" in parameters:
             raise UsageError("--local and --param use_global say the same", next="leave one of them out")
         parameters = {**parameters, "use_global": False}
     if ask:
         _ask(paths, wait_s)
+    return answer(paths, skill, parameters, ray=ray, as_json=as_json, everything=everything, as_sql=as_sql)
+
+
+def answer(
+    paths: tuple[Path, ...],
+    skill: str,
+    parameters: dict[str, Any],
+    *,
+    ray: str | None = None,
+    as_json: bool = False,
+    everything: bool = False,
+    as_sql: bool = False,
+) -> int:
+    """Run the skill and print its diagnosis; the exit code."""
+    started = perf_counter()
+    from whichrank.engine import intake
+
     with joined(ray, keep=True) as cluster, progress("reading dumps") as step:
         reading = intake.begin(paths, on_progress=step, newest=True, cluster=cluster)
         from whichrank.engine.runner import diagnose  # the slow part of a start, while the dumps are being read

@@ -1,0 +1,48 @@
+"""whichrank ask: from words to a skill, and with --run to its verdict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from whichrank.errors import EXIT_CANNOT_DIAGNOSE, EXIT_NOTHING_FOUND, UsageError, WhichrankError
+from whichrank.surfaces.parameters import name_and_value
+
+
+@click.command(short_help="Find the skill for a question or a line of a log.")
+@click.argument("words", metavar="TEXT...", nargs=-1, required=True)
+@click.option("--run", "paths", metavar="PATH", multiple=True, type=click.Path(path_type=Path), help="Run it on this.")
+@click.option(
+    "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=name_and_value, help="Of the skill."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --run that of diagnose.")
+def command(words: tuple[str, ...], paths: tuple[Path, ...], parameters: dict[str, Any], as_json: bool) -> int:
+    """Find the skill for a question, keywords, or a line of a log; in English or Chinese.
+
+    --run PATH runs the first on evidence: dumps, logs, a store. May be given several times.
+
+    Exit code: 0 a skill fits, 2 none does, 64 wrong call; with --run those of diagnose.
+    """
+    from whichrank.engine.routing import route
+
+    routing = route(" ".join(words))
+    if parameters and not paths:
+        raise UsageError("--param is for --run", next="whichrank ask TEXT --run PATH --param NAME=VALUE")
+    if paths:
+        if not routing.matches:
+            raise WhichrankError("no skill fits these words", looked_for=routing.searched, next=routing.next)
+        from whichrank.surfaces.commands.diagnose import answer
+
+        return answer(paths, routing.matches[0].skill, parameters, as_json=as_json)
+    if as_json:
+        click.echo(json.dumps(routing.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        from whichrank.surfaces.routes import routes
+        from whichrank.surfaces.terminal import width_of
+
+        click.echo(routes(routing, width_of(sys.stdout)))
+    return EXIT_NOTHING_FOUND if routing.matches else EXIT_CANNOT_DIAGNOSE
