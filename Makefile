@@ -42,6 +42,7 @@ record: $(VENV)/.test ## record evidence from real jobs again
 
 fixtures: $(VENV)/.test ## write the built fixtures again
 	$(BIN)/python -m tests.jobs.fixtures
+	$(BIN)/python -m tests.jobs.nccl_fixtures
 
 plugins: ## try the plugin manifests in the real clients (npm; Claude Code and Codex, no login)
 	@bash tools/plugins.sh

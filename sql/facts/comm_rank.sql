@@ -1,10 +1,10 @@
 -- summary: "Which global rank stands behind a rank of an NCCL communicator."
 -- grain: one (communicator, rank in it)
 -- reads: []
--- optional: {nccl.ras_status: nccl.ras_status, facts.member: python.torch_nccl_dump}
+-- optional: {nccl.ras_status: nccl.ras_status, nccl.proxy_ops: nccl.proxy_ops, nccl.coll_perf: nccl.coll_perf, facts.member: python.torch_nccl_dump}
 -- doc: >-
---   Files of NCCL number ranks within the communicator. A communicator in which every process takes part that NCCL knows of
---   is that of the default group, whose ranks are the global ones; the others are mapped through their processes.
+--   Files of NCCL number ranks within the communicator. The largest communicator in which every process takes part that a kind
+--   of file knows of is that of the default group, whose ranks are the global ones; others are mapped through their processes.
 -- columns:
 --   comm_hash: {doc: The communicator.}
 --   comm_rank: {doc: Rank in it.}
@@ -17,24 +17,44 @@ WITH seat AS (
   SELECT comm_hash, rank, n_ranks, 'ras', concat_ws('/', node, pid, coalesce(nvml_dev, cuda_dev)) FROM {{ nccl }}.ras_status
   WHERE snapshot_id = (SELECT max(snapshot_id) FROM {{ nccl }}.ras_status)
   {% endif %}
+  {% if 'nccl.proxy_ops' in has %}
+  UNION
+  SELECT comm_hash, rank, n_ranks, source, concat_ws('/', node, pid) FROM {{ nccl }}.proxy_ops
+  {% endif %}
+  {% if 'nccl.coll_perf' in has %}
+  UNION
+  SELECT comm_hash, rank, n_ranks, 'inspector', concat_ws('/', node, pid) FROM {{ nccl }}.coll_perf
+  {% endif %}
 ),
-alone AS (  -- a seat that two processes claim says nothing
-  SELECT comm_hash, comm_rank, source, any_value(process) AS process, max(n_ranks) AS n_ranks
-  FROM seat WHERE comm_hash IS NOT NULL AND comm_rank IS NOT NULL GROUP BY ALL HAVING count(DISTINCT process) = 1
+alone AS (  -- a seat that two processes claim says nothing of processes
+  SELECT comm_hash, comm_rank, source, max(n_ranks) AS n_ranks, CASE WHEN count(DISTINCT process) = 1 THEN min(process) END AS process
+  FROM seat WHERE comm_hash IS NOT NULL AND comm_rank IS NOT NULL GROUP BY ALL
 ),
+known AS (SELECT source, count(DISTINCT process) AS processes, count(DISTINCT comm_hash) AS comms FROM alone GROUP BY source),
 whole AS (  -- communicators of every process that this source knows of
-  SELECT source, comm_hash FROM alone
-  GROUP BY source, comm_hash
-  HAVING count(DISTINCT process) = (SELECT count(DISTINCT a.process) FROM alone AS a WHERE a.source = alone.source)
-    AND count(*) = count(DISTINCT process) AND coalesce(max(n_ranks), count(*)) = count(*)
-    {% if 'python.torch_nccl_dump' in has %}
-    AND count(*) >= (SELECT coalesce(max(members), 0) FROM (SELECT count(*) AS members FROM facts.member GROUP BY gid))
-    {% endif %}
+  SELECT a.source, a.comm_hash, greatest(coalesce(max(a.n_ranks), 0), count(*)) AS size
+  FROM alone AS a JOIN known AS k USING (source)
+  GROUP BY a.source, a.comm_hash, k.processes, k.comms
+  HAVING k.comms = 1 OR (count(DISTINCT a.process) = k.processes AND count(*) = k.processes)
+),
+world AS (
+  SELECT source, comm_hash FROM whole
+  {% if 'python.torch_nccl_dump' in has %}
+  WHERE size >= (SELECT coalesce(max(members), 0) FROM (SELECT count(*) AS members FROM facts.member GROUP BY gid))
+  {% endif %}
+  QUALIFY size = max(size) OVER (PARTITION BY source)
 ),
 named AS (
-  SELECT source, process, min(comm_rank) AS rank FROM alone JOIN whole USING (source, comm_hash)
-  GROUP BY source, process HAVING min(comm_rank) = max(comm_rank)
+  SELECT a.source, a.process, min(a.comm_rank) AS rank FROM alone AS a JOIN world AS w USING (source, comm_hash)
+  WHERE a.process IS NOT NULL
+  GROUP BY a.source, a.process HAVING min(a.comm_rank) = max(a.comm_rank)
 )
-SELECT a.comm_hash, a.comm_rank, CASE WHEN count(DISTINCT n.rank) = 1 THEN min(n.rank) END AS rank, max(a.n_ranks) AS n_ranks
-FROM alone AS a LEFT JOIN named AS n USING (source, process)
+SELECT a.comm_hash, a.comm_rank,
+  CASE WHEN count(DISTINCT coalesce(n.rank, s.rank)) = 1 THEN min(coalesce(n.rank, s.rank)) END AS rank, max(a.n_ranks) AS n_ranks
+FROM alone AS a
+LEFT JOIN named AS n ON n.source = a.source AND n.process = a.process
+LEFT JOIN (  -- the only communicator there is needs no processes
+  SELECT a.source, a.comm_hash, a.comm_rank, a.comm_rank AS rank
+  FROM alone AS a JOIN world USING (source, comm_hash) JOIN known AS k USING (source) WHERE k.comms = 1
+) AS s ON s.source = a.source AND s.comm_hash = a.comm_hash AND s.comm_rank = a.comm_rank
 GROUP BY a.comm_hash, a.comm_rank

@@ -17,7 +17,8 @@ from whichrank.surfaces import cli as cli_module
 
 LOOKED_FOR = """\
   looked for  Flight Recorder dumps (pickle or JSON, one per rank), answers of
-              NCCL RAS (ncclras -f json), stacks (py-spy dump --json,
+              NCCL RAS (ncclras -f json), traces of the NCCL profiler plugin,
+              records of NCCL Inspector, stacks (py-spy dump --json,
               faulthandler, torch.distributed.debug), kernel logs (dmesg), logs
               of the job, or a store (folders <table>/rank=<n>/*.parquet)
   next        look where TORCH_FR_DUMP_TEMP_FILE (or

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from whichrank.batch import Batch
-from whichrank.tables import BACKTRACE, CPU, KMSG, RAS_STATUS
+from whichrank.tables import BACKTRACE, COLL_PERF, CPU, KMSG, PROXY_OPS, RAS_STATUS
 
 HEAD = 1 << 16
 _NOT_OURS = (b"\x80", b"PAR1")  # a pickle: nearly all files of a folder of dumps; a shard
@@ -52,6 +52,12 @@ class Witness:
 
 WITNESSES: tuple[Witness, ...] = (
     Witness("answers of NCCL RAS (ncclras -f json)", "whichrank.collectors.nccl_ras", (RAS_STATUS.full_name,)),
+    Witness("traces of the NCCL profiler plugin", "whichrank.collectors.nccl_profiler", (PROXY_OPS.full_name,)),
+    Witness(
+        "records of NCCL Inspector",
+        "whichrank.collectors.nccl_inspector",
+        (COLL_PERF.full_name, PROXY_OPS.full_name),
+    ),
     Witness(
         "stacks (py-spy dump --json, faulthandler, torch.distributed.debug)",
         "whichrank.collectors.backtrace_files",

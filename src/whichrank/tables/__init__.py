@@ -8,7 +8,7 @@ from __future__ import annotations
 from whichrank.tables.cluster import NODES
 from whichrank.tables.collection import NOTE
 from whichrank.tables.flight_recorder import DUMP, FLIGHT_RECORD, LOOKUPS, PG_STATUS, RANKS, SIGNATURE, STACK
-from whichrank.tables.nccl import RAS_STATUS
+from whichrank.tables.nccl import COLL_PERF, PROXY_OPS, RAS_STATUS
 from whichrank.tables.spec import Column, Table, arrow_row, arrow_schema, comments, view_ddl
 from whichrank.tables.stacks import BACKTRACE, CPU, KMSG
 from whichrank.tables.watchdog_log import WATCHDOG_LOG
@@ -26,11 +26,14 @@ TABLES: tuple[Table, ...] = (
     BACKTRACE,
     CPU,
     KMSG,
+    PROXY_OPS,
+    COLL_PERF,
     NOTE,
 )
 
 __all__ = [
     "BACKTRACE",
+    "COLL_PERF",
     "CPU",
     "DUMP",
     "FLIGHT_RECORD",
@@ -39,6 +42,7 @@ __all__ = [
     "NODES",
     "NOTE",
     "PG_STATUS",
+    "PROXY_OPS",
     "RANKS",
     "RAS_STATUS",
     "SIGNATURE",
