@@ -6,6 +6,8 @@ schema `python` that do not exist are Python expressions, evaluated in that proc
 
 from __future__ import annotations
 
+import base64
+import inspect
 import json
 import os
 import re
@@ -14,6 +16,7 @@ import time
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 VARIABLE = "PROBING_ENDPOINT"
@@ -97,6 +100,30 @@ class Endpoint:
             f"process {self.pid} has no probe that answers: {error}",
             f"probing -t {self.pid} inject, or start the job with PROBING=1; from inside its container",
         )
+
+
+def value_of(door: Endpoint, module: ModuleType, call: str, timeout_s: float) -> str:
+    """The text that `call` gives in that process, in a namespace that holds the source of `module` and is then gone.
+
+    Raises NoProbe, also where Python does not answer.
+    """
+    try:
+        [row] = door.rows(f'SELECT * FROM python."{expression(module, call)}"', timeout_s)
+        [text] = row.values()
+    except (NoSuchTable, ValueError) as error:
+        said = f"{door} did not evaluate an expression: {error}"
+        raise NoProbe(said, "look at the last lines that probing wrote into the log of the job") from None
+    return str(text)
+
+
+def expression(module: ModuleType, call: str) -> str:
+    """A Python expression without anything that SQL or probing could stumble over. It is at home in any process."""
+    source = base64.b64encode(inspect.getsource(module).encode()).decode()
+    inner = (
+        f"(lambda space: (exec(compile(__import__('base64').b64decode('{source}'), 'whichrank', 'exec'), space), "
+        f"eval({call!r}, space))[1])({{'__name__': 'whichrank.inside'}})"
+    )
+    return f"builtins.eval(__import__('base64').b64decode('{base64.b64encode(inner.encode()).decode()}'))"
 
 
 class _Local(HTTPConnection):

@@ -11,7 +11,7 @@ WITH found AS (SELECT count(*) > 0 AS something, coalesce(bool_or(rank IS NULL A
 expected AS (
   SELECT rank FROM facts.stand
   {% if 'cluster.nodes' in has %}
-  UNION SELECT unnest(range(least(max(world_size), 1_048_576))) FROM {{ cluster }}.nodes WHERE snapshot_id LIKE '%-stacks-%'
+  UNION SELECT unnest(range(least(coalesce(max(world_size), 0), 1_048_576))) FROM {{ cluster }}.nodes WHERE snapshot_id LIKE '%-stacks-%'
   {% endif %}
   {% if 'python.torch_nccl_dump' in has %}
   UNION SELECT rank FROM facts.member

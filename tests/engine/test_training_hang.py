@@ -331,3 +331,11 @@ def test_an_older_collection_says_nothing_of_today(tmp_path: Path) -> None:
     origin = Origin("20251231T230000000Z-stacks-node01", "process", None, "node01", "job/0")
     shards.write(store, to_batch(3, [(look, 10**18 - 3_600 * 10**9)], origin))
     assert hang(store).culprit_ranks == []
+
+
+def test_a_store_of_a_watched_job_expects_no_ranks_of_its_own(tmp_path: Path) -> None:
+    """cluster.nodes without a collection of stacks: how many ranks there are is not known from it."""
+    rows = [{"snapshot_id": "20261201T000000Z-asked", "rank": 0, "world_size": 2, "job_id": "j", "state": "answered"}]
+    shards.write(tmp_path / "store", Batch(rows[0]["snapshot_id"], None, {NODES.name: rows_to_arrow(NODES, rows)}))
+    found = hang(stacks.write(tmp_path / "stacks", ranks(APART["lock"])), tmp_path / "store")
+    assert (found.culprit_ranks, found.coverage.ranks_expected) == ([0], [0, 1, 2, 3])

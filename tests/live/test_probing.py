@@ -20,6 +20,7 @@ import pytest
 
 from tests.live.running import SOURCE, wait_until, whichrank
 from whichrank.collectors.probing_endpoint import Endpoint, NoProbe
+from whichrank.collectors.probing_stacks import by_signal, from_inside
 from whichrank.engine.manifest import Pack
 from whichrank.engine.query import load
 
@@ -113,6 +114,18 @@ def test_from_a_process_id_to_the_rank(job: Probed) -> None:
     assert found["next"][0]["parameters"] == {"rank": 1}
 
 
+def test_where_each_rank_stands_comes_with_it(job: Probed) -> None:
+    into = job.folder / "stands"
+    code, out, errors = job.whichrank(0, "diagnose", "--skill", "training_hang", "--json", "--into", str(into))
+    found = json.loads(out)
+    assert (code, found["culprit_ranks"]) == (1, [1]), errors
+    assert "load_next_batch" in found["findings"][0]["shows"]["stands at"]
+    assert "one_look" not in {gap["kind"] for gap in found["gaps"]}
+    sql = "SELECT DISTINCT rank, is_main FROM python.backtrace WHERE func IN ('load_next_batch', 'all_reduce')"
+    _, answer, _ = whichrank("query", into, sql + " ORDER BY rank", "--json")
+    assert answer["rows"] == [{"rank": 0, "is_main": True}, {"rank": 1, "is_main": True}]
+
+
 def test_nothing_stays_in_the_process(job: Probed) -> None:
     door = Endpoint(pid=job.ranks[0].pid)
     before = door.rows("SELECT count(*) AS n FROM information_schema.tables", 60)
@@ -126,10 +139,12 @@ def test_a_rank_that_is_stopped_is_told_as_such(job: Probed) -> None:
     os.kill(job.ranks[1].pid, signal.SIGSTOP)
     try:
         into = job.folder / "stopped"
-        code, out, errors = job.whichrank(0, "diagnose", "--json", "--timeout", "8", "--into", str(into))
+        code, out, errors = job.whichrank(0, "diagnose", "--json", "--timeout", "5", "--into", str(into))
         assert (code, json.loads(out)["culprit_ranks"]) == (1, [1]), errors
         assert "rank 1 did not give its recorder" in errors
-        _, answer, _ = whichrank("query", into, "SELECT rank, state FROM cluster.nodes ORDER BY rank", "--json")
+        _, answer, _ = whichrank(
+            "query", into, "SELECT DISTINCT rank, state FROM cluster.nodes ORDER BY rank", "--json"
+        )
         assert answer["rows"] == [{"rank": 0, "state": "answered"}, {"rank": 1, "state": "stopped"}]
         code, out, _ = job.whichrank(1, "diagnose", "--json", "--timeout", "1")
         assert (code, "has not answered for 1 s" in json.loads(out)["error"]) == (2, True)
@@ -183,3 +198,31 @@ def test_the_steps_of_the_pack_run_in_probings_own_engine(job: Probed) -> None:
     assert {"table_schema": "python", "table_name": "torch_nccl_flight_record"} in there
     sample = load(root / "sample.sql").body.replace("{{ table }}", "python.torch_nccl_flight_record")
     assert len(door.rows(sample, 60)) == 3
+
+
+def test_a_process_that_holds_the_gil_gives_its_stack_to_a_signal(job: Probed) -> None:
+    code = "import ctypes\ndef holds_the_gil():\n    while True: ctypes.PyDLL(None).sleep(1000)\n"
+    script = job.folder / "gil.py"
+    script.write_text(code + "print('here', flush=True)\nholds_the_gil()\n")
+    python = job.folder / "venv/bin/python"
+    with subprocess.Popen([python, script], env=os.environ | {"PROBING": "1"}, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            door = Endpoint(pid=process.pid)
+            frames = wait_until(lambda: _frames_of("holds_the_gil", door), "a stack", None)
+            assert not any("stack_tracer" in func for func in frames)
+            with pytest.raises(NoProbe, match="has not answered for 1 s"):
+                from_inside(door, 1)
+        finally:
+            process.kill()
+
+
+def _frames_of(function: str, door: Endpoint) -> list[str]:
+    """The functions of the main thread, by a signal; empty as long as the function is not among them."""
+    try:
+        look, _ = by_signal(door, 60)
+    except NoProbe:
+        return []  # there is no probe yet
+    found = [frame.func for frame in look.threads[0].frames]
+    return found if function in found else []

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from whichrank.collectors import probing
-from whichrank.collectors.probing_endpoint import Endpoint, NoProbe, NoSuchTable, endpoint
+from whichrank.collectors import backtrace_inside, flight_recorder_live, probing
+from whichrank.collectors.probing_endpoint import Endpoint, NoProbe, NoSuchTable, endpoint, expression
 from whichrank.surfaces.probing import run
 
 
@@ -69,11 +69,34 @@ def asked(target: str | None, *arguments: str, monkeypatch: pytest.MonkeyPatch) 
 
 # ---- the expression --------------------------------------------------------------------------------------------------
 def test_the_expression_needs_nothing_of_ours_and_names_this_process() -> None:
-    text = eval(probing.expression(), {"builtins": builtins, "__builtins__": builtins})
+    text = eval(
+        expression(flight_recorder_live, "answer_text(stacks=True)"), {"builtins": builtins, "__builtins__": builtins}
+    )
     said = json.loads(text)
     assert said["rank"] is None
     assert set(said) >= {"host", "pid", "job_id", "parts", "notes", "groups", "body"}
-    assert '"' not in probing.expression(), "it stands between double quotes"
+
+
+def test_the_stacks_of_this_process_from_inside() -> None:
+    known = threading.Event()
+
+    def waits_here() -> None:
+        known.wait()
+
+    thread = threading.Thread(target=waits_here, name="a waiting one", daemon=True)
+    thread.start()
+    made = expression(backtrace_inside, "stacks_text()")
+    try:
+        said = json.loads(eval(made, {"builtins": builtins, "__builtins__": builtins}))
+        while not any("waits_here" in str(one["frames"]) for one in said["threads"]):  # it has only just begun
+            said = json.loads(backtrace_inside.stacks_text())
+    finally:
+        known.set()
+        thread.join()
+    [found] = [one for one in said["threads"] if one["name"] == "a waiting one"]
+    assert found["os_id"] == thread.native_id
+    assert [func for func, file, _ in found["frames"] if func in ("wait", "waits_here")][-2:] == ["wait", "waits_here"]
+    assert threading.get_native_id() not in [one["os_id"] for one in said["threads"]], "who asks is left out"
 
 
 def test_of_an_environment_only_what_names_a_job_is_asked() -> None:

@@ -9,10 +9,13 @@ from whichrank.errors import NoEvidence, UsageError
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE
 
 
-def collect_from(target: str, store: Path, *, alone: bool = False, timeout_s: float = 60.0) -> dict[str, Any]:
+def collect_from(
+    target: str, store: Path, *, alone: bool = False, signals: bool = False, timeout_s: float = 60.0
+) -> dict[str, Any]:
     """Ask the process and its job, and write what they answer. The keys are those of intake.collect.
 
-    target: what PROBING_ENDPOINT holds. Raises UsageError, NoEvidence where nobody answers, StoreNotWritten.
+    target: what PROBING_ENDPOINT holds. alone, signals: see the collector. Raises UsageError, NoEvidence where nobody
+    answers, StoreNotWritten.
     """
     from whichrank.collectors.probing import NoRank, read
     from whichrank.collectors.probing_endpoint import NoProbe, endpoint
@@ -26,7 +29,7 @@ def collect_from(target: str, store: Path, *, alone: bool = False, timeout_s: fl
     records = 0
     notes: list[str] = []
     try:
-        for batch in write_whole(store, read(door, alone=alone, timeout_s=timeout_s)):
+        for batch in write_whole(store, read(door, alone=alone, signals=signals, timeout_s=timeout_s)):
             if NOTE.name in batch.tables:
                 notes += [row["message"] for row in batch.tables[NOTE.name].to_pylist()]
             if DUMP.name in batch.tables and batch.rank is not None:

@@ -33,6 +33,7 @@ def _reading(command: Callable[..., int]) -> Callable[..., int]:
             metavar="SECONDS",
             help="For a process that does not answer.",
         ),
+        click.option("--signal", "signals", is_flag=True, help="Stacks by SIGUSR2, also of one that holds the GIL."),
         click.option("--alone", is_flag=True, help="Ask only this process, not the others of its job."),
         click.option(
             "--into", metavar="STORE", type=click.Path(path_type=Path), help="Default: a new temporary folder."
@@ -55,34 +56,34 @@ def group() -> None:
 @group.command(context_settings=_PASS_ON, short_help="Read the job and say which rank is to blame.")
 @_reading
 @click.argument("rest", metavar="[OPTIONS OF whichrank diagnose]", nargs=-1, type=click.UNPROCESSED)
-def diagnose(rest: tuple[str, ...], into: Path | None, alone: bool, timeout_s: int) -> int:
+def diagnose(rest: tuple[str, ...], into: Path | None, alone: bool, signals: bool, timeout_s: int) -> int:
     """Read the job and say which rank is to blame; what follows is for `whichrank diagnose`, for example --json."""
     if "--help" in rest or "-h" in rest:
         return cli.run(["diagnose", "--help"])
-    return cli.run(["diagnose", *rest, "--", str(_read(into, alone, timeout_s))])
+    return cli.run(["diagnose", *rest, "--", str(_read(into, alone, signals, timeout_s))])
 
 
 @group.command(context_settings=_PASS_ON, short_help="Read the job and run one read-only SQL statement.")
 @_reading
 @click.argument("rest", metavar="SQL [OPTIONS OF whichrank query]", nargs=-1, type=click.UNPROCESSED, required=True)
-def query(rest: tuple[str, ...], into: Path | None, alone: bool, timeout_s: int) -> int:
+def query(rest: tuple[str, ...], into: Path | None, alone: bool, signals: bool, timeout_s: int) -> int:
     """Read the job and run one read-only SQL statement; what follows is for `whichrank query`."""
     if "--help" in rest or "-h" in rest:
         return cli.run(["query", "--help"])
-    return cli.run(["query", str(_read(into, alone, timeout_s)), *rest])
+    return cli.run(["query", str(_read(into, alone, signals, timeout_s)), *rest])
 
 
 @group.command(short_help="Read the job into a store.")
 @_reading
-def collect(into: Path | None, alone: bool, timeout_s: int) -> int:
+def collect(into: Path | None, alone: bool, signals: bool, timeout_s: int) -> int:
     """Read the job into a store, for whichrank diagnose, query and snapshots side by side."""
     if into is None:
         raise click.UsageError("Missing option '--into'.", click.get_current_context())
-    _read(into, alone, timeout_s)
+    _read(into, alone, signals, timeout_s)
     return EXIT_NOTHING_FOUND
 
 
-def _read(into: Path | None, alone: bool, timeout_s: int) -> Path:
+def _read(into: Path | None, alone: bool, signals: bool, timeout_s: int) -> Path:
     """The store with what the job answered. Raises UsageError, NoEvidence, StoreNotWritten."""
     from whichrank.collectors.probing_endpoint import VARIABLE
     from whichrank.engine.probing import collect_from
@@ -97,7 +98,7 @@ def _read(into: Path | None, alone: bool, timeout_s: int) -> Path:
         )
     store = into or Path(tempfile.mkdtemp(prefix="whichrank-probing-"))
     try:
-        done: dict[str, Any] = collect_from(target, store, alone=alone, timeout_s=timeout_s)
+        done: dict[str, Any] = collect_from(target, store, alone=alone, signals=signals, timeout_s=timeout_s)
     except BaseException:
         if into is None:
             shutil.rmtree(store, ignore_errors=True)
