@@ -335,7 +335,8 @@ def test_an_older_collection_says_nothing_of_today(tmp_path: Path) -> None:
 
 def test_a_store_of_a_watched_job_expects_no_ranks_of_its_own(tmp_path: Path) -> None:
     """cluster.nodes without a collection of stacks: how many ranks there are is not known from it."""
-    rows = [{"snapshot_id": "20261201T000000Z-asked", "rank": 0, "world_size": 2, "job_id": "j", "state": "answered"}]
-    shards.write(tmp_path / "store", Batch(rows[0]["snapshot_id"], None, {NODES.name: rows_to_arrow(NODES, rows)}))
+    snapshot = "20261201T000000Z-asked"
+    rows = [{"snapshot_id": snapshot, "rank": 0, "world_size": 2, "job_id": "j", "state": "answered"}]
+    shards.write(tmp_path / "store", Batch(snapshot, None, {NODES.name: rows_to_arrow(NODES, rows)}))
     found = hang(stacks.write(tmp_path / "stacks", ranks(APART["lock"])), tmp_path / "store")
     assert (found.culprit_ranks, found.coverage.ranks_expected) == ([0], [0, 1, 2, 3])
