@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -105,6 +107,40 @@ def test_the_portable_server_takes_the_store_from_the_environment(store: str, tm
         assert "set WHICHRANK_STORE" in done.stderr
 
 
+# ---- what agents are told to type ------------------------------------------------------------------------------------
+PAGES = [*sorted(ROOT.glob("skill/*/SKILL.md")), ROOT / "docs/agents.md"]
+CALL = re.compile(r"(?:^ *|`)whichrank +([^`#\n]+)", re.MULTILINE)
+
+
+def options_of(command: str) -> set[str]:
+    found = cli.get_command(cli.make_context("whichrank", [], resilient_parsing=True), command)
+    assert found is not None, f"there is no whichrank {command}"
+    return {option for parameter in found.params for option in parameter.opts} | {"--help"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_commands_in_a_page_exist_with_their_options_and_skills(page: Path) -> None:
+    calls = [call[1].split() for call in CALL.finditer(page.read_text(encoding="utf-8"))]
+    assert calls
+    for command, *words in calls:
+        if command == "serve" and "serve" not in COMMANDS:
+            continue
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= options_of(command), words
+        named = [following for word, following in itertools.pairwise(words) if word == "--skill"]
+        assert set(named) <= {entry.id for entry in Pack().manifest.skills}
+        if command == "skills":
+            assert set(words) <= {entry.id for entry in Pack().manifest.skills}
+
+
+def test_the_how_to_of_the_flagship_knows_every_verdict() -> None:
+    text = (ROOT / "skill/watchdog-timeout/SKILL.md").read_text(encoding="utf-8")
+    rows = " ".join(line.partition(" | ")[0] for line in text.splitlines() if line.startswith("| `"))
+    rows = rows.replace("`, `_size_`, `_dtype_`", "` `collective_size_mismatch` `collective_dtype_mismatch`")
+    known = {check.check for check in Pack().skill("watchdog_timeout").checks if not check.check.startswith("ras_")}
+    assert known <= set(re.findall(r"`(\w+)`", rows))
+    assert set(Pack().skill("watchdog_timeout").parameters) <= set(re.findall(r"`(\w+)=", rows))
+
+
 # ---- HolmesGPT -------------------------------------------------------------------------------------------------------
 def rendered(tool: str, **parameters: str) -> str:
     """As HolmesGPT does it: every value is quoted for the shell."""
@@ -113,16 +149,12 @@ def rendered(tool: str, **parameters: str) -> str:
 
 
 def test_the_toolset_calls_commands_with_options_that_exist() -> None:
-    context = cli.make_context("whichrank", [], resilient_parsing=True)
     for name, tool in tools().items():
-        words = shlex.split(
-            tool["command"].replace("$(", " ").replace(")", " ").replace("{{ ", "{{").replace(" }}", "}}")
-        )
+        words = shlex.split(re.sub(r"\$\(|\)|\|\|.*", " ", tool["command"].replace("{{ ", "{{").replace(" }}", "}}")))
         called = words[words.index("whichrank") + 1 :]
-        command = cli.get_command(context, called[0])
-        assert command is not None, name
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word.partition("=")[0] for word in called if word.startswith("--")} - {"--"} <= known, name
+        assert {word.partition("=")[0] for word in called if word.startswith("--")} - {"--"} <= options_of(called[0]), (
+            name
+        )
         assert set(tool.get("parameters", {})) == find_undeclared_variables(Environment().parse(tool["command"]))
 
 
