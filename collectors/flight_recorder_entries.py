@@ -125,7 +125,8 @@ def _convert(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Ar
 def _values(entries: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
     """Key -> values, entry by entry; None where it is missing. The keys of old versions get their new names."""
     try:
-        rows = map(itemgetter(*KEYS), entries)
+        own = {key: key for key in entries[0]}  # the dump's own texts: found by address, not letter by letter
+        rows = map(itemgetter(*[own[key] for key in KEYS]), entries)
         values: dict[str, Sequence[Any]] = dict(zip(KEYS, zip(*rows, strict=True), strict=True))
     except KeyError:
         values = {key: list(map(dict.get, entries, repeat(key))) for key in KEYS}

@@ -60,7 +60,7 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file. digest: of its bytes. newest_ns: newest time in its end, ns since epoch; None where there is none."""
+    """A file. digest: of what tells it apart. newest_ns: newest time in its end, ns since epoch; None where there is none."""
 
     path: Path
     rank: int | None
@@ -151,17 +151,33 @@ def _unreadable(path: Path, error: OSError) -> dict[str, Any]:
 
 def _look(path: Path) -> Found:
     rank = rank_of(path)
-    with _buffered(path) as file:
+    with _opened(path) as file:
         status = os.fstat(file.fileno())
-        kind = _kind(file.peek(HEAD)[:HEAD])
+        head = file.read(HEAD)
+        kind = _kind(head)
         if kind is Kind.PICKLE and status.st_size > _MAX_UNKNOWN_PICKLE:
             kind = Kind.FOREIGN
         if kind not in (Kind.DUMP, Kind.PICKLE):
             return Found(path, rank, kind, status.st_size, status.st_mtime)
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-        file.seek(max(0, status.st_size - HEAD))
-        newest = max(_times(file.read(HEAD)), default=None)
-    return Found(path, rank, kind, status.st_size, status.st_mtime, digest, newest)
+        end = head
+        if status.st_size > HEAD:
+            file.seek(max(HEAD, status.st_size - HEAD))
+            end = file.read(HEAD)
+    newest = max(_times(end), default=None)
+    return Found(path, rank, kind, status.st_size, status.st_mtime, _digest(status.st_size, head, end), newest)
+
+
+def _digest(size: int, head: bytes, end: bytes) -> str:
+    """Tells dumps apart: a small one by all its bytes, a larger one by its ends and its size.
+
+    The newest entries and the state of every group lie at the end, so two dumps that agree there are one.
+    """
+    digest = hashlib.blake2b(head, digest_size=16)
+    if size > HEAD:
+        digest.update(end)
+    if size > 2 * HEAD:
+        digest.update(size.to_bytes(8, "little"))
+    return digest.hexdigest()
 
 
 def _kind(head: bytes) -> Kind:
