@@ -47,12 +47,37 @@ def write_only_active(folder: Path, ranks: int) -> Path:
 
 def dump(rank: int, ranks: int, entries: int, frames: int) -> dict[str, Any]:
     """The dump of one rank, as plain data; equal frames are one object, as the recorder's own pickler has it."""
+    return payload(rank, ranks, _recorded(rank, ranks, entries, frames), list(issued(rank, ranks, entries)))
+
+
+def payload(rank: int, ranks: int, recorded: list[dict[str, Any]], issued: list[tuple[Call, bool]]) -> dict[str, Any]:
+    """A dump with these entries, and with groups and counters of what was issued."""
+    groups = groups_of(rank, ranks)
+    return {
+        "version": "2.10",
+        "comm_lib_version": "2.27.5",
+        "pg_config": {
+            str(number): {"name": str(number), "desc": desc, "ranks": str(members)}
+            for number, (desc, members) in enumerate(groups.values())
+        },
+        "pg_status": {
+            str(number): {
+                "last_enqueued_collective": sum(1 for (g, *_), _ in issued if g == group),
+                "last_started_collective": -1,
+                "last_completed_collective": sum(1 for (g, *_), done in issued if g == group and done),
+            }
+            for number, group in enumerate(groups)
+        },
+        "entries": recorded,
+    }
+
+
+def _recorded(rank: int, ranks: int, entries: int, frames: int) -> list[dict[str, Any]]:
     stacks = {line: [_frame(line, depth) for depth in range(frames)] for line in range(LAYERS + 4)}
-    groups = _groups(rank, ranks)
-    issued = list(_issued(rank, ranks, entries))
+    groups = groups_of(rank, ranks)
     counters = dict.fromkeys(groups, 0)
     recorded = []
-    for place, ((group, op, ins, outs, line), done) in enumerate(issued):
+    for place, ((group, op, ins, outs, line), done) in enumerate(issued(rank, ranks, entries)):
         counters[group] += 1
         created = START_NS + place * STEP_NS // PER_STEP + 1_000 * rank
         number = list(groups).index(group)
@@ -81,26 +106,11 @@ def dump(rank: int, ranks: int, entries: int, frames: int) -> dict[str, Any]:
                 "is_p2p": False,
             }
         )
-    return {
-        "version": "2.10",
-        "comm_lib_version": "2.27.5",
-        "pg_config": {
-            str(number): {"name": str(number), "desc": desc, "ranks": str(members)}
-            for number, (desc, members) in enumerate(groups.values())
-        },
-        "pg_status": {
-            str(number): {
-                "last_enqueued_collective": counters[group],
-                "last_started_collective": -1,
-                "last_completed_collective": sum(1 for (g, *_), done in issued if g == group and done),
-            }
-            for number, group in enumerate(groups)
-        },
-        "entries": recorded,
-    }
+    return recorded
 
 
-def _groups(rank: int, ranks: int) -> dict[str, tuple[str, list[int]]]:
+def groups_of(rank: int, ranks: int) -> dict[str, tuple[str, list[int]]]:
+    """Name -> (description, members), in the order in which the rank made them."""
     first = rank // TP * TP
     return {
         "world": ("default_pg", list(range(ranks))),
@@ -119,7 +129,7 @@ def _calls(ranks: int) -> Iterator[Call]:
     yield "world", "all_reduce", [[1]], [[1]], LAYERS + 3
 
 
-def _issued(rank: int, ranks: int, entries: int) -> Iterator[tuple[Call, bool]]:
+def issued(rank: int, ranks: int, entries: int) -> Iterator[tuple[Call, bool]]:
     """What a rank entered, and whether it has finished. A host waits for what it needs, so nobody runs ahead."""
     culprit = culprit_of(ranks)
     steps = entries // PER_STEP

@@ -9,15 +9,19 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
 
+import pyarrow as pa
+
 from benchmarks import jobs
 from benchmarks.measure import PYTHON, WHICHRANK, Measurement, took
+from whichrank.batch import Batch
 from whichrank.collectors.flight_recorder import Origin, to_batch
 from whichrank.store.ddl import COMPACTED
 from whichrank.store.shards import write
+from whichrank.tables import FLIGHT_RECORD
 
 # What aligning ranks comes down to, with nothing of ours: how far each group got, and who was there.
 GROUP_BY = """
@@ -27,7 +31,8 @@ print(duckdb.sql(f\"\"\"
       SELECT pg_id, pg_name, collective_seq_id, count(*), count(DISTINCT rank), min(state), max(time_created_ns)
       FROM {sys.argv[1]} GROUP BY ALL)\"\"\").fetchall())
 """
-_TABLE = "torch_nccl_flight_record"
+SNAPSHOT = "20261201T000000000Z-benchmark"
+_TABLE = FLIGHT_RECORD.name
 _AT_ONCE = 100
 
 
@@ -65,8 +70,30 @@ def make(store: Path, ranks: int, entries: int) -> Path:
 
 def _make_part(store: Path, ranks: int, first: int, entries: int) -> None:
     for rank in range(first, min(first + _AT_ONCE, ranks)):
-        dump = jobs.dump(rank, ranks, entries, 10)
-        write(store, to_batch(dump, Origin("20261201T000000000Z-benchmark", rank, "file")))
+        write(store, _batch(rank, ranks, entries))
+
+
+def _batch(rank: int, ranks: int, entries: int) -> Batch:
+    """The rows of one rank. Ranks of a kind entered the same calls, so the entries are converted once for each kind."""
+    culprit = jobs.culprit_of(ranks)
+    alike = culprit if rank == culprit else culprit ^ 1 if rank // jobs.TP == culprit // jobs.TP else 0
+    origin = Origin(SNAPSHOT, rank, "file")
+    some = jobs.dump(rank, ranks, 2 * jobs.PER_STEP, 10)["entries"]  # enough to tell what its groups are called
+    batch = to_batch(jobs.payload(rank, ranks, some, list(jobs.issued(rank, ranks, entries))), origin)
+    typical = _typical(alike, ranks, entries)
+    rows = typical.tables[FLIGHT_RECORD.name]
+    descriptions = pa.array([description for description, _ in jobs.groups_of(rank, ranks).values()])
+    for name, column in (
+        ("rank", pa.repeat(pa.scalar(rank, pa.int64()), rows.num_rows)),
+        ("pg_desc", descriptions.take(rows["pg_id"].combine_chunks())),
+    ):
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
+    return Batch(SNAPSHOT, rank, batch.tables | {FLIGHT_RECORD.name: rows})
+
+
+@cache
+def _typical(rank: int, ranks: int, entries: int) -> Batch:
+    return to_batch(jobs.dump(rank, ranks, entries, 10), Origin(SNAPSHOT, rank, "file"))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file. digest: of what tells it apart. newest_ns: newest time in its end, ns since epoch; None where there is none."""
+    """A file. digest: of what tells it apart. newest_ns: newest time in its end, ns since epoch; None without one."""
 
     path: Path
     rank: int | None

@@ -43,6 +43,10 @@ class NoEvidence(WhichrankError):
     """The path is missing, or nothing in it can be read as evidence."""
 
 
+class NoRoom(WhichrankError):
+    """The evidence fits neither into memory nor into the folder for temporary files."""
+
+
 class BrokenPack(WhichrankError):
     """A manifest, a skill or a statement of the pack contradicts the tables: an author's mistake, said at load time."""
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from whichrank.batch import Batch
-from whichrank.errors import NoEvidence, ShardGone
+from whichrank.errors import NoEvidence, NoRoom, ShardGone
 from whichrank.store.compacted import FACTS, Beside, compare, known_to, listed
 from whichrank.store.ddl import (
     COMPACTED,
@@ -95,6 +95,13 @@ class Evidence:
             self._open(batches)
             if not lazy:
                 self.show()
+        except duckdb.OutOfMemoryException as error:
+            self.connection.close()
+            raise NoRoom(
+                f"the evidence needs more room than there is: {str(error).splitlines()[0]}",
+                looked_for=f"memory, and room for what does not fit into it in {_CONFIG['temp_directory']}",
+                next="TMPDIR=/a/larger/disk whichrank …, or the dumps of fewer ranks",
+            ) from None
         except BaseException:
             self.connection.close()
             raise
