@@ -11,12 +11,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import whichrank
 from whichrank.engine.parameter import Parameter, Value
 from whichrank.engine.query import EVERY_TABLE, Library, read_yaml
 from whichrank.errors import BrokenPack, UsageError
+
+if TYPE_CHECKING:
+    from whichrank.engine.guests import Guests
 
 MANIFEST = "skill.yaml"
 _STRICT = {"extra": "forbid"}
@@ -164,14 +167,36 @@ class Manifest:
 class Pack:
     """Skills and statements below one folder (`skill.yaml`, `skill/`, `sql/`). Files are read when asked for.
 
-    root: None is the pack of this package, which `make check` has validated; any other is validated here.
+    root: None is the pack of this package, which `make check` has validated; any other is validated here. guests: with
+    other people's skills (see guests.py); the default is with ours only.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, *, guests: bool | None = None) -> None:
         self.ours = root is None
         self.root = root or Path(whichrank.__file__).parent
         self.library = Library(self.root / "sql")
         self._skills: dict[str, Skill] = {}
+        self._guests: Guests | None = None
+        self._wants_guests = self.ours if guests is None else guests
+
+    @property
+    def guests(self) -> Guests | None:
+        """Other people's skills, and why some were left out; looked for when this is first asked."""
+        if self._wants_guests and self._guests is None:
+            from whichrank.engine.guests import Guests
+
+            self._guests = Guests()
+            self._guests.find(self)
+        return self._guests
+
+    def entries(self) -> list[Entry]:
+        """All skills: ours in the manifest's order, then the guests."""
+        guests = self.guests
+        return [*self.manifest.skills, *(guests.entries() if guests else [])]
+
+    def notes(self) -> list[str]:
+        """Why a guest was left out, a line for each, with file and reason."""
+        return self.guests.notes if self.guests else []
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -182,8 +207,11 @@ class Pack:
         wanted = id.replace("-", "_")
         entry = next((e for e in self.manifest.skills if e.id == wanted), None)
         if entry is None:
-            known = ", ".join(e.id for e in self.manifest.skills)
-            raise UsageError(f"there is no skill {id}", looked_for=f"one of: {known}", next="whichrank skills")
+            if self.guests and wanted in self.guests.skills:
+                return self.guests.skills[wanted]
+            known = ", ".join(e.id for e in self.entries())
+            why = "".join(f"\n{note}" for note in self.notes())
+            raise UsageError(f"there is no skill {id}{why}", looked_for=f"one of: {known}", next="whichrank skills")
         if entry.id not in self._skills:
             path = self.skill_path(entry.id)
             skill = _skill(self._read(Skill, path))
@@ -197,22 +225,33 @@ class Pack:
 
     def skill_path(self, id: str) -> Path:
         """The skill.yaml of that skill."""
-        folder = next(e.folder for e in self.manifest.skills if e.id == id)
-        return self.root / "skill" / folder / MANIFEST
+        folder = next((e.folder for e in self.manifest.skills if e.id == id), None)
+        if folder is None and self.guests:
+            return self.guests.paths[id]
+        return self.root / "skill" / str(folder) / MANIFEST
 
     def skills(self) -> Iterator[Skill]:
-        """All skills, in the manifest's order."""
-        return (self.skill(entry.id) for entry in self.manifest.skills)
+        """All skills: ours in the manifest's order, then the guests."""
+        return (self.skill(entry.id) for entry in self.entries())
 
     def _read(self, model: type[Manifest] | type[Skill], path: Path) -> dict[str, Any]:
-        if not path.is_file():
-            raise BrokenPack(f"{path}: there is no such file", looked_for=f"a {model.__name__.lower()} in YAML")
-        data: dict[str, Any] = read_yaml(path, path.read_text(encoding="utf-8"))
-        if not self.ours:
-            from whichrank.engine.validation import check_types
+        return _read(model, path, check=not self.ours)
 
-            check_types(model, data, path)
-        return data
+
+def read_skill(path: Path) -> Skill:
+    """The skill.yaml of a guest, with its types checked. Raises BrokenPack, naming file and key."""
+    return _skill(_read(Skill, path, check=True))
+
+
+def _read(model: type[Manifest] | type[Skill], path: Path, *, check: bool) -> dict[str, Any]:
+    if not path.is_file():
+        raise BrokenPack(f"{path}: there is no such file", looked_for=f"a {model.__name__.lower()} in YAML")
+    data: dict[str, Any] = read_yaml(path, path.read_text(encoding="utf-8"))
+    if check:
+        from whichrank.engine.validation import check_types
+
+        check_types(model, data, path)
+    return data
 
 
 def _manifest(data: dict[str, Any]) -> Manifest:

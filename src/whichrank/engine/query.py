@@ -117,25 +117,44 @@ class Query:
 
 
 class Library:
-    """All .sql files below one folder: `facts/`, `checks/`, `statements/`. Files are read when they are asked for."""
+    """All .sql files below one folder: `facts/`, `checks/`, `statements/`. Files are read when they are asked for.
+
+    Other people's skills add folders of their own (see guests.py); nothing in them stands before what is ours.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._roots = [root]
         self._loaded: dict[str, Query] = {}
+
+    def add(self, root: Path) -> None:
+        """Look there as well."""
+        self._roots.append(root)
+
+    def remove(self, root: Path) -> None:
+        """Undo `add`."""
+        self._roots.remove(root)
+        self._loaded = {id: query for id, query in self._loaded.items() if root not in query.path.parents}
+
+    def path(self, id: str) -> Path:
+        """The file of that id; where there is none, the one that it would be."""
+        kind, _, name = id.partition(".")
+        paths = [root / kind / f"{name}.sql" for root in self._roots]
+        return next((path for path in paths if path.is_file()), paths[0])
 
     def get(self, id: str) -> Query:
         """The query of that id (`facts.entry`). Raises BrokenPack when there is none, or its header is wrong."""
         if id not in self._loaded:
-            kind, _, name = id.partition(".")
-            path = self.root / kind / f"{name}.sql"
-            if kind not in KINDS or not path.is_file():
+            path = self.path(id)
+            if path.parent.name not in KINDS or not path.is_file():
                 raise BrokenPack(f"there is no query {id}", looked_for=str(path))
-            self._loaded[id] = load(path)
+            self._loaded[id] = load(path, self)
         return self._loaded[id]
 
     def ids(self) -> list[str]:
         """The ids of all files, by kind, then name."""
-        return [f"{kind}.{path.stem}" for kind in KINDS for path in sorted((self.root / kind).glob("*.sql"))]
+        files = ((kind, path) for kind in KINDS for root in self._roots for path in sorted((root / kind).glob("*.sql")))
+        return [f"{kind}.{path.stem}" for kind, path in files]
 
     def facts_for(self, ids: Iterable[str], has: AbstractSet[str] = EVERY_TABLE) -> list[Query]:
         """The facts that these queries read, directly or not, in an order in which they can be made."""
@@ -160,8 +179,8 @@ class Library:
         return sorted({read for query in queries for read in query.reads_given(has) if not read.startswith("facts.")})
 
 
-def load(path: Path) -> Query:
-    """Read one .sql file; its folder is its kind. Raises BrokenPack naming file and key."""
+def load(path: Path, library: Library | None = None) -> Query:
+    """Read one .sql file; its folder is its kind. library: for `columns_like`. Raises BrokenPack with file and key."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     count = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
@@ -180,7 +199,8 @@ def load(path: Path) -> Query:
         reads=(*(header.get("reads") or ()), *optional),
         optional=optional,
         params=params,
-        columns=_inherited(path, header.get("columns_like")) | dict(header.get("columns") or {}),
+        columns=_inherited(path, header.get("columns_like"), library or Library(path.parent.parent))
+        | dict(header.get("columns") or {}),
         rules=tuple(str(rule) for rule in header.get("rules") or ()),
         per=_per(path, header.get("per")),
         body=body,
@@ -197,15 +217,14 @@ def _header(path: Path, text: str) -> dict[str, Any]:
     return header
 
 
-def _inherited(path: Path, like: object) -> dict[str, dict[str, str]]:
+def _inherited(path: Path, like: object, library: Library) -> dict[str, dict[str, str]]:
     """The columns of the query that `columns_like` names: checks hand on what a fact has prepared."""
     if like is None:
         return {}
-    kind, _, name = str(like).partition(".")
-    source = path.parent.parent / kind / f"{name}.sql"
-    if not source.is_file():
+    source = library.path(str(like))
+    if not source.is_file() or source == path:
         raise BrokenPack(f"{path}: columns_like: there is no query {like}", looked_for=str(source))
-    return load(source).columns
+    return load(source, library).columns
 
 
 def _per(path: Path, given: object) -> str:

@@ -53,6 +53,35 @@ def problems(pack: Pack) -> Iterator[str]:
         yield from (f"{pack.skill_path(skill.id)}: {problem}" for problem in _skill(pack, skill))
 
 
+def guest_problems(pack: Pack, id: str) -> Iterator[str]:
+    """The same for one guest and its own statements; never raises BrokenPack."""
+    path = pack.skill_path(id)
+    try:
+        skill = pack.skill(id)
+        if not skill.verdict or not skill.checks:
+            yield f"{path}: a skill needs checks, and a verdict (a statement of one row)"
+        for query in [q for q in map(pack.library.get, pack.library.ids()) if path.parent in q.path.parents]:
+            yield from _query(pack, query)
+            yield from _statement(query)
+        yield from (f"{path}: {problem}" for problem in _skill(pack, skill))
+        pack.library.facts_for(skill.query_ids())
+    except BrokenPack as error:
+        yield error.what if str(path.parent) in error.what else f"{path}: {error.what}"
+
+
+def _statement(query: Query) -> Iterator[str]:
+    """A file holds one SELECT, as DuckDB reads it."""
+    import duckdb
+
+    try:
+        found = duckdb.extract_statements(query.render(use_global=True))
+    except duckdb.Error as error:
+        yield f"{query.path}: {' '.join(str(error).split())}"
+        return
+    if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
+        yield f"{query.path}: not one SELECT"
+
+
 def _manifest(pack: Pack) -> Iterator[str]:
     ids = {entry.id for entry in pack.manifest.skills}
     for chain in pack.manifest.chains:
@@ -74,11 +103,13 @@ def _query(pack: Pack, query: Query) -> Iterator[str]:
 
 
 def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
-    ids = {entry.id for entry in pack.manifest.skills}
+    ids = {entry.id for entry in pack.entries()}
     yield from (f"related: there is no skill {id}" for id in set(skill.related) - ids)
-    yield from (
-        f"needs: {t} is not in {MANIFEST}: tables" for t in {*skill.needs, *skill.needs_any} - set(pack.manifest.tables)
-    )
+    needed = {*skill.needs, *skill.needs_any}
+    if pack.guests and skill.id in pack.guests.skills:
+        yield from (f"needs: there is no table {table}" for table in sorted(needed) if by_name(table) is None)
+    else:
+        yield from (f"needs: {table} is not in {MANIFEST}: tables" for table in needed - set(pack.manifest.tables))
     statements = {"verdict": skill.verdict, "gaps": skill.gaps, "coverage": skill.coverage}
     wanted = [f"checks.{check.check}" for check in skill.checks]
     wanted += [f"statements.{name}" for name in (*statements.values(), *skill.statements) if name]

@@ -6,10 +6,14 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from whichrank.surfaces.terminal import colour_of, width_of
+
+if TYPE_CHECKING:
+    from whichrank.engine.manifest import Pack
 
 
 def complain(error: Mapping[str, str | None], as_json: bool) -> None:
@@ -19,6 +23,12 @@ def complain(error: Mapping[str, str | None], as_json: bool) -> None:
         return
     colour = colour_of(sys.stderr)
     click.echo(text(error, width_of(sys.stderr), colour), err=True, color=colour)
+
+
+def left_out(pack: Pack) -> None:
+    """Say on stderr which skills of other people were left out, and why."""
+    for note in pack.notes():
+        click.echo("\n".join(_wrapped(f"note: {note}", width_of(sys.stderr))), err=True)
 
 
 def text(error: Mapping[str, str | None], width: int = 80, colour: bool = False) -> str:

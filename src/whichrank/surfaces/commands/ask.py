@@ -27,9 +27,13 @@ def command(words: tuple[str, ...], paths: tuple[Path, ...], parameters: dict[st
 
     Exit code: 0 a skill fits, 2 none does, 64 wrong call; with --run those of diagnose.
     """
+    from whichrank.engine.manifest import Pack
     from whichrank.engine.routing import route
+    from whichrank.surfaces.complaint import left_out
 
-    routing = route(" ".join(words))
+    pack = Pack()
+    routing = route(" ".join(words), pack)
+    left_out(pack)
     if parameters and not paths:
         raise UsageError("--param is for --run", next="whichrank ask TEXT --run PATH --param NAME=VALUE")
     if paths:

@@ -13,11 +13,13 @@ import click
 def command(skill_id: str | None, as_json: bool) -> None:
     """List the skills, or describe one: its question, what it needs, its parameters, what it can find."""
     from whichrank.engine.manifest import Pack
+    from whichrank.surfaces.complaint import left_out
     from whichrank.surfaces.grid import grid
 
     pack = Pack()
     if skill_id is None:
         skills = list(pack.skills())
+        left_out(pack)
         if as_json:
             click.echo(json.dumps([skill.summary() for skill in skills], indent=2, ensure_ascii=False))
             return
