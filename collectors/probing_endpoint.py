@@ -98,8 +98,8 @@ class Endpoint:
             return NoProbe(f"there is no process {self.pid} on this host", "probing list")
         return NoProbe(
             f"process {self.pid} has no probe that answers: {error}",
-            "start the job with PROBING=1, and ask from inside its container (probing 0.2.4 cannot inject: its wheel lacks "
-            "the library); where this one stands: whichrank collect --stacks --into STORE",
+            "start the job with PROBING=1, and ask from inside its container (probing 0.2.4 cannot inject: its wheel "
+            "lacks the library); where this one stands: whichrank collect --stacks --into STORE",
         )
 
 
