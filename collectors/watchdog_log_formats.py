@@ -15,18 +15,20 @@ from whichrank.tables import WATCHDOG_LOG
 
 # A line without one of these says nothing to us. One expression for `re` (over text) and RE2 (over blocks of bytes).
 TRIGGER = (
-    r"ProcessGroup|NCCL WARN|NCCL watchdog|NCCL operation|NCCL comm|WorkNCCL|opCount|nranks|HeartbeatMonitor|\[TC\]|"
-    r"[a-z]Error|rror:|CUDA error|system error|async error|exitcode|closing signal|on signal|NVRM: Xid|launched up to|"
-    r"Traceback|Killed process|collective|monitoredBarrier|remote peer|socketProgress|NET/IB|CollectiveFingerPrint|"
-    r"store based barrier|ncclUniqueId|Stack trace of|Flight recorder dump"
+    r"ProcessGroup|NCCL WARN|CCL watchdog|NCCL operation|NCCL comm|CCL\(|opCount|nranks|HeartbeatMonitor|\[TC\]|"
+    r"[a-z]Error|rror:|Exception|Interrupt|CUDA error|system error|async error|exitcode|closing signal|on signal|"
+    r"restart worker|NVRM: Xid|launched up to|Traceback|Killed process|oom.kill|NODE FAILURE|egfault|collective|"
+    r"monitoredBarrier|remote peer|socketProgress|NET/IB|CollectiveFingerPrint|store based barrier|ncclUniqueId|"
+    r"Stack trace of|Flight recorder dump|srun: error"
 )
 
 _PG = (
     r"\[PG (?:ID )?(?P<pg_id>\d+)(?: PG GUID (?P<pg_name>[^\s(\]]+))?(?: ?\((?P<pg_desc>[^)]*)\))? "
     r"Rank (?P<group_rank>\d+)\] +"
 )
+_GROUP = re.compile(_PG)
 _WORK = (
-    r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
+    r"Work[A-Z]*CCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?, Timeout\(ms\)=(?P<timeout_ms>\d+)\)"
 )
 _WORK_RANK = r"\[Rank (?P<work_rank>\d+)\] "
@@ -46,13 +48,17 @@ def _print(side: str, seq: str) -> str:
 FORMATS: tuple[tuple[str, str, str], ...] = (
     # a collective timed out
     ("watchdog_terminated", "watchdog thread terminated",
-     rf"(?:{_WORK_RANK}|{_PG})(?:NCCL|Process group) watchdog thread terminated with exception: (?P<text>.*)"),
+     rf"(?:{_WORK_RANK}|{_PG})(?:[A-Z]*CCL|Process group) watchdog thread terminated with exception: (?P<text>.*)"),
     ("watchdog_timeout", "Watchdog caught",
      rf"(?:{_WORK_RANK})?Watchdog caught collective operation timeout: {_WORK} ran for (?P<ran_ms>\d+) milliseconds"),
-    ("failure_status", "failure detected by watchdog",
+    ("failure_status", "ailure detected by watchdog",
      rf"{_PG}failure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
      r"(?P<last_enqueued>-?\d+)(?:, last started work: (?P<last_started>-?\d+)(?: \(\w*\))?)?, "
      r"last completed work: (?P<last_completed>-?\d+)"),
+    # the copy for XPU: another spelling, and the number that finished under another name
+    ("failure_status", "failfure detected by watchdog",
+     rf"{_PG}failfure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
+     r"(?P<last_enqueued>-?\d+), last (?:started|completed) work: (?P<last_completed>-?\d+)"),
     ("exception_status", "NCCL work: ",
      rf"{_PG}Exception (?:\(either an error or timeout\) detected by watchdog at work|hit in NCCL work): "
      rf"(?P<seq>\d+)(?:, {_STATUS})?"),
@@ -84,13 +90,13 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("dump_received_old", "will start to dump",
      rf"(?:{_PG})?Received a (?:global timeout from another rank|timeout signal from (?:this local rank|another rank|"
      rf"rank (?P<peer_rank>\d+))) and will start to dump the debug info\.(?: [Ll]{_STATUS[1:]})?"),
-    ("dump_prepare", "preparing to dump", rf"{_PG}ProcessGroupNCCL preparing to dump debug info"),
+    ("dump_prepare", "preparing to dump", rf"{_PG}ProcessGroup\w+ preparing to dump debug info"),
     ("dump_path", "dumping nccl trace to", r"ProcessGroupNCCL dumping nccl trace to (?P<text>\S+)"),
     ("dump_path", "Finished writing",
      r"Finished writing (?:NCCLPG debug info|FR trace|Flight Recorder debug info) to (?P<text>\S+)"),
     ("dump_wait_over", "flight recorder dumps to finish",
      rf"{_PG}timed out after waiting for (?P<ran_ms>\d+)ms flight recorder dumps to finish"),
-    ("heartbeat_stuck", "watchdog got stuck", r"ProcessGroupNCCL's watchdog got stuck for (?P<stuck_s>\d+) seconds"),
+    ("heartbeat_stuck", "watchdog got stuck", r"ProcessGroup\w+'s watchdog got stuck for (?P<stuck_s>\d+) seconds"),
     ("heartbeat_old", "Heartbeat monitor timed out", rf"{_PG}Heartbeat monitor timed out!"),
     ("terminating", "Terminating the process after",
      r"Terminating the process after attempting to dump debug info, due to (?P<text>[^.]+)\."),
@@ -141,19 +147,25 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     # torchrun and the ends of processes
     ("elastic_failed", "failed (exitcode",
      r"failed \(exitcode: (?P<exit_code>-?\d+)\)(?: local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\))?"),
+    ("elastic_restart", "will restart worker group", r"(?P<text>Worker group \w+\. .*will restart worker group)"),
     ("elastic_sigterm", "closing signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)"),
     ("scheduler_end", "srun: error", r"srun: error: (?P<host>\S+): tasks? (?P<ranks>[\d,\-]+): (?P<text>.*)"),
     ("scheduler_end", "noticed that process rank",
      r"noticed that process rank (?P<ranks>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited on "
      r"(?P<text>signal \d+.*)"),
+    ("node_failed", "NODE FAILURE", r"(?P<text>(?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED .*NODE FAILURE.*)"),
     ("ray_died", "A worker died",
      r"A worker died or was killed while executing a task by an unexpected system error.*?"
      r"Worker IP address: (?P<address>\S+).*?Worker PID: (?P<pid>\d+)(?P<text>.*)"),
+    ("oom_killed", "oom", r"(?P<text>(?:Detected \d+ )?oom[-_]kill event.*)"),
     ("oom_killed", "Killed process", r"(?P<text>Killed process (?P<pid>\d+) .*)"),
     # CUDA, driver, NCCL
     ("cuda_oom", "CUDA out of memory", r"OutOfMemoryError: (?P<text>CUDA out of memory\..*)"),
     ("xid", "NVRM: Xid", r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?P<text>.*))?"),
     ("nccl_cuda", "Cuda failure", rf"{_NCCL}.*NCCL WARN Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
+    ("crash", "Python error: ",
+     r"Fatal Python error: (?P<text>(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception).*)"),
+    ("crash", "egfault encountered", r"(?P<text>Segfault encountered)"),
     ("cuda_error", "CUDA error: ", r"CUDA error: (?P<text>.+)"),
     ("nccl_comm_rank", "nranks ",
      rf"{_NCCL}.*comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<world_size>\d+) cudaDev (?P<device>\d+)"
@@ -169,8 +181,9 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("nccl_mismatch", "ismatch",
      rf"{_NCCL}.*NCCL WARN (?P<text>(?:Mismatched collective detected|NET/IB : collective mismatch error).*)"),
     ("nccl_coll", "opCount ",
-     rf"{_NCCL}.*NCCL INFO (?P<op>[A-Z]\w+): opCount (?P<op_count>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count "
-     r"(?P<numel_in>\d+) datatype \d+ op \d+ root \d+ comm (?P<comm>0x[0-9a-f]+) \[nranks=(?P<world_size>\d+)\]"),
+     r"(?P<host>[^\s:]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] NCCL INFO (?P<op>[A-Z]\w+): "
+     r"opCount (?P<op_count>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count (?P<numel_in>\d+) datatype (?P<dtype>\d+) op \d+ root \d+ "
+     r"comm (?P<comm>0x[0-9a-f]+) \[nranks=(?P<world_size>\d+)\]"),
     ("nccl_ras", "launched up to", r"(?P<joined>\d+) ranks? have launched up to operation (?P<seq>\d+)"),
     ("nccl_error_kind", ": ",
      r"(?P<text>nccl(?:RemoteError|SystemError|InternalError|UnhandledCudaError|InvalidUsage|InvalidArgument): .*)"),
@@ -183,6 +196,7 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
 IN_REPORT: tuple[tuple[str, str, str], ...] = (
     ("desync_snapshot", "#", r"^\s*#(?P<seq>\d+) (?P<text>started|finished) ranks:"),
     ("desync_snapshot", "[", r"^\s*\[(?P<ranks>[\d, ]+)\] (?P<text>started|finished) (?P<op>\w+)$"),
+    ("nccl_cuda", "Cuda failure", r"^Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
     ("stack_frame", "#", r"^#\d+ (?P<text>\S+ from \S+:\d+)$"),
 )
 
@@ -213,6 +227,12 @@ def parse(text: str, in_report: bool = False) -> dict[str, Any] | None:
     return None
 
 
+def group_of(text: str) -> dict[str, Any]:
+    """The group a message is said in, `[PG ID 3 PG GUID 7(tp) Rank 1]`; empty where it names none."""
+    match = _GROUP.match(text)
+    return {key: value for key, value in typed(match.groupdict()).items() if key != "group_rank"} if match else {}
+
+
 def typed(fields: dict[str, str | None]) -> dict[str, Any]:
     """Texts of a match -> column values. NULL for -1, which PyTorch prints for `none yet`, and for absurd numbers."""
     row: dict[str, Any] = {}
@@ -225,6 +245,8 @@ def typed(fields: dict[str, str | None]) -> dict[str, Any]:
             row["seq"] = integer(text, 16)
         elif name in _INTEGERS:
             row[name] = integer(text)
+        elif name == "other_seq" and text == "0" and not fields.get("other_shape"):
+            continue  # a fingerprint that nobody filled in: that rank was in no such check
         elif name == "pg_desc" and text == "undefined":
             continue
         else:

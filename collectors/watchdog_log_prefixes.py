@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _STAMP = re.compile(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*(?: std(?:out|err) [F
 _HOST = re.compile(r"^(?P<host>[\w.-]{1,80}):\d{1,6}: ")
 _TASK = re.compile(r"^ {0,6}(?P<task>\d{1,7}): ")
 _POD = re.compile(r"^(?:\[(?:pod/)?[\w./-]{1,120}\]|[\w.-]{1,80} +\||[\w.-]{1,80} \[std(?:out|err)\]|\[\d{1,7}\]|>) ")
+_ATTEMPT = re.compile(r"attempt_(\d{1,5})/\d{1,5}/std(?:out|err)\.log(?:\.gz)?$")
 _NODE_FILE = re.compile(r"attempt_\d+/(\d{1,5})/std(?:out|err)\.log(?:\.gz)?$")
 _RANK_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 
@@ -32,7 +34,8 @@ _RANK_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 class Piece:
     """One message.
 
-    rank: global; None where the line does not say it. body: without prefixes. head: it has a prefix of its own.
+    rank: global; None where the line does not say it. task: srun's; a rank where each task is one, else a host.
+    body: without prefixes. head: it has a prefix of its own.
     """
 
     body: str
@@ -44,13 +47,24 @@ class Piece:
     severity: str | None = None
     source: str | None = None
     head: bool = False
+    task: int | None = None
 
 
 def clean(line: bytes) -> str:
     """A line as text: wrong bytes replaced, colours taken out. Carriage returns stay: they part messages."""
     text = line.decode("utf-8", "replace")
+    text = _unpacked(text) if text.startswith('{"log":"') else text
     text = _ANSI.sub("", text) if "\x1b" in text else text
     return text.rstrip()
+
+
+def _unpacked(text: str) -> str:
+    """A line as container engines keep it: `{"log":"…\\n","stream":"stderr","time":"…"}`."""
+    try:
+        inner = json.loads(text)["log"]
+    except (ValueError, KeyError, RecursionError):
+        return text
+    return inner if isinstance(inner, str) else text
 
 
 def plain(text: str) -> str:
@@ -73,7 +87,7 @@ def pieces(line: str) -> Iterator[Piece]:
 
 
 def _piece(text: str, outer: Piece) -> Piece:
-    rank, local, pid, host = outer.rank, outer.local_rank, outer.pid, outer.host
+    rank, local, pid, host, task = outer.rank, outer.local_rank, outer.pid, outer.host, outer.task
     for _ in range(6):
         before = text
         if match := _ACTOR.match(text):
@@ -81,7 +95,7 @@ def _piece(text: str, outer: Piece) -> Piece:
         elif match := _HOST.match(text):
             host = match["host"]
         elif match := _TASK.match(text):
-            rank = int(match["task"])
+            task = int(match["task"])
         else:
             match = _STAMP.match(text) or _POD.match(text)
         text = text[match.end() :] if match else text
@@ -97,13 +111,19 @@ def _piece(text: str, outer: Piece) -> Piece:
         text = text[match.end() :]
     glog = _GLOG.search(text, 0, 400)
     if glog is None:
-        return Piece(text.removeprefix(" ") if head else text, rank, local, pid, host, head=head)
+        return Piece(text.removeprefix(" ") if head else text, rank, local, pid, host, head=head, task=task)
     time = f"{int(glog['month']):02d}-{glog['day']} {glog['time']}" if glog["time"] else None
     body = text[glog.end() :].removeprefix(" ")
-    return Piece(body, rank, local, pid, host, time, glog["severity"], glog["source"], True)
+    return Piece(body, rank, local, pid, host, time, glog["severity"], glog["source"], True, task)
 
 
 def rank_of_file(path: Path) -> int | None:
     """The rank a log belongs to as its name says (`rank_3.log`, torchrun's `attempt_0/3/stderr.log`), or None."""
     match = _RANK_FILE.search(path.name) or _NODE_FILE.search(path.as_posix())
     return int(match[1]) if match else None
+
+
+def attempt_of_file(path: Path) -> int:
+    """Which restart a log of torchrun's belongs to (`attempt_1/3/stderr.log`); 0 where the name does not say."""
+    match = _ATTEMPT.search(path.as_posix())
+    return int(match[1]) if match else 0

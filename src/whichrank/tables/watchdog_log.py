@@ -14,6 +14,7 @@ WATCHDOG_LOG = Table(
         *PLACE,
         Column("path", "VARCHAR", "File it stands in."),
         Column("line", "BIGINT", "Number of the line, from 1."),
+        Column("attempt", "BIGINT", "Restarts of the job by torchrun above this line, as far as the log tells."),
         Column("kind", "VARCHAR", "What the line is: `watchdog_timeout`, `failure_status`, `elastic_failure` …"),
         Column(
             "logged_at", "VARCHAR", "Month, day and time as printed (`03-18 12:29:08.115292493`); no year, no zone."
