@@ -182,7 +182,8 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
      rf"{_NCCL}.*NCCL WARN (?P<text>(?:Mismatched collective detected|NET/IB : collective mismatch error).*)"),
     ("nccl_coll", "opCount ",
      r"(?P<host>[^\s:]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] NCCL INFO (?P<op>[A-Z]\w+): "
-     r"opCount (?P<op_count>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count (?P<numel_in>\d+) datatype (?P<dtype>\d+) op \d+ root \d+ "
+     r"opCount (?P<op_count>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count (?P<numel_in>\d+) "
+     r"datatype (?P<dtype>\d+) op \d+ root \d+ "
      r"comm (?P<comm>0x[0-9a-f]+) \[nranks=(?P<world_size>\d+)\]"),
     ("nccl_ras", "launched up to", r"(?P<joined>\d+) ranks? have launched up to operation (?P<seq>\d+)"),
     ("nccl_error_kind", ": ",

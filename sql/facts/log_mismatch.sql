@@ -1,6 +1,6 @@
 -- summary: "Ranks whose calls differ as the logs say: in what they waited for, or in a check before the collective."
 -- grain: one rank that differs
--- reads: [facts.log_line, facts.log_wait]
+-- reads: [facts.log_call, facts.log_line, facts.log_wait]
 -- rules: [L1, L3]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
@@ -28,6 +28,8 @@ call AS (  -- what each rank called at one place; a fingerprint counts as one pl
   UNION ALL  -- a reporter compares with 0, 1, 2 … and stops at the first that differs: the ranks before it agree
   SELECT 'print', coalesce(grp, '0'), coalesce(label, 'default_pg'), NULL, unnest(range(0, peer_rank)), op, shape, dtype, seq, path, line, text
   FROM print WHERE peer_rank IS NOT NULL AND peer_rank < 100000
+  UNION ALL
+  SELECT 'issued', '0', 'default_pg', count, rank, op, numel || ' elements', dtype, NULL, path, line, text FROM facts.log_call
 ),
 once AS (
   SELECT how, grp, any_value(label) AS label, seq, rank, arg_min(op, line) AS op, arg_min(size, line) AS size, arg_min(dtype, line) AS dtype,
@@ -55,4 +57,4 @@ odd AS (
 )
 SELECT category, grp, label, seq, rank, own, others, path, line, text
 FROM odd
-QUALIFY nth = min(nth) OVER (PARTITION BY how, grp, seq)
+QUALIFY nth = min(nth) OVER (PARTITION BY how, grp, seq) AND (how <> 'issued' OR seq = min(seq) OVER (PARTITION BY how))

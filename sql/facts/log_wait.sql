@@ -26,24 +26,26 @@ work AS (  -- the line with the operation does not say the group, the one with t
   SELECT rank, seq, any_value(op) AS op, any_value(numel_in) AS numel_in, any_value(numel_out) AS numel_out, max(ran_ms) AS ran_ms,
     arg_min(path, line) AS path, min(line) AS line, arg_min(text, line) AS text
   FROM facts.log_line
-  WHERE kind IN ('watchdog_timeout', 'blocking_wait', 'watchdog_terminated', 'failure_status', 'exception_status', 'timeout_status')
-    AND rank IS NOT NULL AND seq IS NOT NULL
+  WHERE timed_out AND rank IS NOT NULL AND seq IS NOT NULL
   GROUP BY ALL
 ),
-place AS (SELECT seq, mode(grp) AS grp, mode(label) AS label FROM status GROUP BY seq),
+place AS (SELECT seq, mode(grp) AS grp, mode(label) AS label FROM status GROUP BY seq HAVING count(DISTINCT grp) = 1),
+sole AS (  -- a line without a group is about the only one there is; among several it tells nothing about its place
+  SELECT CASE count(DISTINCT grp) WHEN 0 THEN '0' WHEN 1 THEN any_value(grp) END AS grp, any_value(label) AS label FROM status
+),
 stand AS (
-  SELECT coalesce(s.grp, p.grp, '0') AS grp, coalesce(s.label, p.label) AS label, w.rank, w.seq, w.op, w.numel_in, w.numel_out, w.ran_ms,
-    s.enq, s.done, w.path, w.line, w.text
-  FROM work AS w
+  SELECT coalesce(s.grp, p.grp, o.grp) AS grp, coalesce(s.label, p.label, o.label) AS label, w.rank, w.seq, w.op, w.numel_in, w.numel_out,
+    w.ran_ms, s.enq, s.done, w.path, w.line, w.text
+  FROM work AS w CROSS JOIN sole AS o
   LEFT JOIN status AS s ON s.rank = w.rank AND s.seq = w.seq
   LEFT JOIN place AS p ON p.seq = w.seq
   WHERE coalesce(w.op, '') NOT IN ('SEND', 'RECV', 'COALESCED')  -- p2p counts otherwise, in the same fields
   UNION ALL BY NAME
-  SELECT '0' AS grp, 'default_pg' AS label, rank, max(last_enqueued) AS enq, max(last_completed) AS done, arg_min(path, line) AS path, min(line) AS line,
-    arg_min(text, line) AS text
+  SELECT coalesce(grp, '0') AS grp, any_value(label) AS label, rank, max(last_enqueued) AS enq, max(last_completed) AS done,
+    arg_max(path, line) AS path, max(line) AS line, arg_max(text, line) AS text
   FROM facts.log_line
-  WHERE kind IN ('dump_received', 'dump_received_old') AND rank IS NOT NULL AND last_enqueued IS NOT NULL
-  GROUP BY rank
+  WHERE kind IN ('dump_received', 'dump_received_old', 'work_update') AND rank IS NOT NULL AND last_enqueued IS NOT NULL
+  GROUP BY ALL
 ),
 size AS (
   SELECT grp, max(CASE
@@ -59,4 +61,5 @@ SELECT
     (SELECT max(world_size) FROM facts.log_line WHERE kind IN ('nccl_comm_rank', 'store_barrier', 'nccl_coll')) END) AS group_size,
   arg_min(s.path, s.line) AS path, min(s.line) AS line, arg_min(s.text, s.line) AS text
 FROM stand AS s LEFT JOIN size AS z USING (grp)
+WHERE s.grp IS NOT NULL
 GROUP BY s.grp, s.rank
