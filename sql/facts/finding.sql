@@ -2,6 +2,7 @@
 -- grain: one finding
 -- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
 -- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status, facts.stand: python.backtrace}
+-- optional: {facts.log_finding: python.torch_nccl_watchdog_log, facts.log_reason: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status}
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
@@ -22,7 +23,7 @@
 --   stands: {doc: "Where the first accused stands now, as stacks say; NULL without stacks."}
 --   explains: {doc: Other open operations that come down to this one.}
 --   by_log: {doc: A log says it; else dumps do.}
---   said: {doc: "What the log says, with the place it says it at; NULL for dumps."}
+--   said: {doc: "What a log says, with the place it says it at; of what dumps show, what it says of the first accused."}
 --   called: {doc: "What the first accused called where calls differ, as a log says; NULL for dumps."}
 --   usual: {doc: "What most others called there, as a log says; NULL without a majority."}
 --   evidence: {doc: "The rows behind it: what accused and waiting ranks entered there."}
@@ -85,7 +86,13 @@ seen AS (
     END || y.says{% else %}NULL::VARCHAR{% endif %} AS ras,
     {% if 'python.backtrace' in has %}t.words || coalesce(', ' || t.place, '') || CASE WHEN t.still THEN ', the same at ' || t.looks || ' looks' ELSE '' END{% else %}NULL::VARCHAR{% endif %} AS stands,
     coalesce(d.explains, []) AS explains,
-    false AS by_log, NULL::VARCHAR AS said, NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
+    false AS by_log,
+    {% if "python.torch_nccl_watchdog_log" in has %}
+    (SELECT any_value(l.said) FROM facts.log_reason AS l WHERE l.rank = f.ranks[1]) AS said,
+    {% else %}
+    NULL::VARCHAR AS said,
+    {% endif %}
+     NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
   FROM fault AS f
   JOIN facts.process_group AS g USING (gid)
   LEFT JOIN facts.scene AS e ON e.event = f.event
@@ -97,32 +104,7 @@ seen AS (
   {% if 'python.backtrace' in has %}LEFT JOIN facts.stand AS t ON t.rank = f.ranks[1]{% endif %}
 )
 {% if "python.torch_nccl_watchdog_log" in has %}
-, logged AS (  -- what logs say: one finding per category and place
-  SELECT s.category, s.in_verdict AS root, s.nth, l.seq, l.grp, any_value(l.label) AS label,
-    coalesce(list_sort(list(DISTINCT l.rank) FILTER (l.rank IS NOT NULL)), []) AS ranks,
-    arg_min(l.path || ':' || l.line || ': ' || l.text[:200], l.line) AS said, arg_min(l.own, l.rank) AS own, any_value(l.others) AS others,
-    list(struct_pack(
-        rank := l.rank, role := 'accused', entered := l.own, seq := l.seq, finished := NULL::BOOLEAN, last := l.text)
-      ORDER BY l.rank) AS evidence
-  FROM facts.log_suspect AS l
-  JOIN facts.suspect AS s
-    ON s.by_log AND s.category = l.category AND s.seq IS NOT DISTINCT FROM l.seq AND s.rank IS NOT DISTINCT FROM l.rank
-  GROUP BY ALL
-),
-stood AS (  -- who waited there, by the logs
-  SELECT grp, seq, mode(op) AS op, list_sort(list(rank)) AS waiting, max(ran_ms) / 1e3 AS waited_s, max(group_size) AS size
-  FROM facts.log_wait WHERE seq IS NOT NULL GROUP BY grp, seq
-),
-told AS (
-  SELECT
-    g.category, g.root, NULL AS gid, g.seq, NULL AS event, g.label AS group_name, w.size AS group_size,
-    coalesce(w.op, 'an operation') AS op, g.ranks, []::BIGINT[] AS also_accused,
-    coalesce(w.waiting, []::BIGINT[]) AS waiting, w.waited_s,
-    (SELECT max(p.done) FROM facts.log_wait AS p WHERE p.grp = g.grp AND p.rank = g.ranks[1]) AS last_seq,
-    NULL AS last_seen, []::VARCHAR[] AS explains, true AS by_log, g.said, g.own AS called, g.others AS usual, g.evidence, g.nth
-  FROM logged AS g LEFT JOIN stood AS w ON w.grp = g.grp AND w.seq = g.seq
-)
-SELECT * EXCLUDE (nth) FROM (FROM seen UNION ALL BY NAME FROM told)
+SELECT * EXCLUDE (nth) FROM (FROM seen UNION ALL BY NAME FROM facts.log_finding)
 {% else %}
 SELECT * EXCLUDE (nth) FROM seen
 {% endif %}

@@ -1,7 +1,7 @@
 -- summary: "What was not seen, or seen with a doubt; what could change the verdict comes first."
 -- grain: one gap
 -- reads: [python.collection_note, facts.block, facts.dump, facts.entry, facts.fate, facts.holder, facts.late, facts.member, facts.pending, facts.position, facts.process_group, facts.ring, facts.snapshot, facts.suspect, facts.usage]
--- optional: {facts.log_line: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_rank: nccl.ras_status, facts.ras_suspect: nccl.ras_status, facts.finding: nccl.ras_status}
+-- optional: {python.torch_nccl_watchdog_log: python.torch_nccl_watchdog_log, facts.log_line: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_rank: nccl.ras_status, facts.ras_suspect: nccl.ras_status, facts.finding: nccl.ras_status}
 -- rules: [P1, P3, P4, P5, P7, P8, P10, V5, V7, V8]
 -- columns:
 --   kind: {doc: "Short fixed word; the skill has words for it."}
@@ -21,6 +21,7 @@ gap AS (
   FROM {{ python }}.collection_note AS n
   WHERE n.severity <> 'info' AND n.snapshot_id IN (
     SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%' AND snapshot_id NOT LIKE '%-stacks-%')
+  WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%' AND snapshot_id NOT LIKE 'log-%')
     AND n.snapshot_id >= (SELECT max(snapshot_id) FROM facts.dump)
     AND (n.snapshot_id IN (SELECT snapshot_id FROM chosen) OR n.snapshot_id NOT IN (SELECT snapshot_id FROM facts.snapshot))
   UNION ALL
@@ -66,6 +67,13 @@ gap AS (
   UNION ALL
   SELECT 'no_dumps', NULL, NULL, (SELECT something FROM found)
   FROM facts.log_line WHERE NOT EXISTS (FROM facts.dump) AND (SELECT something FROM found) HAVING count(*) > 0
+  UNION ALL
+  SELECT n.kind, NULL, n.message, n.severity = 'error'
+  FROM {{ python }}.collection_note AS n
+  WHERE n.severity <> 'info' AND n.snapshot_id = (SELECT max(snapshot_id) FROM {{ python }}.torch_nccl_watchdog_log)
+  UNION ALL
+  SELECT 'earlier_attempts', NULL, min(attempt) || CASE min(attempt) WHEN 1 THEN ' attempt' ELSE ' attempts' END, false
+  FROM facts.log_line HAVING min(attempt) > 0
   UNION ALL
   SELECT 'log_elsewhere', peer_rank, NULL, true
   FROM facts.log_line
