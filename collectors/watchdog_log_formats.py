@@ -26,7 +26,7 @@ _PG = (
     r"\[PG (?:ID )?(?P<pg_id>\d+)(?: PG GUID (?P<pg_name>[^\s(\]]+))?(?: ?\((?P<pg_desc>[^)]*)\))? "
     r"Rank (?P<group_rank>\d+)\] +"
 )
-_GROUP = re.compile(_PG)
+_GROUP = re.compile(_PG.removesuffix(" +"))
 _WORK = (
     r"Work[A-Z]*CCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?, Timeout\(ms\)=(?P<timeout_ms>\d+)\)"

@@ -82,10 +82,9 @@ def is_text(head: bytes) -> bool:
 
 def opened(path: Path) -> io.BufferedIOBase:
     """The bytes of a file, gzip undone. Raises OSError."""
-    file = path.open("rb")
-    if file.peek(2)[:2] == _GZIP:
-        return gzip.GzipFile(fileobj=file)
-    return file
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP
+    return gzip.open(path) if packed else path.open("rb")
 
 
 class Lines:

@@ -79,7 +79,8 @@ class Messages:
             if waiting and not any(piece.head for piece in parts[:1]) and line.strip():
                 started, piece = waiting
                 joined = _wrapped(piece, line)
-                if fields := self._said(joined):
+                fields = self._said(joined)
+                if fields and not (_open_ended(fields, joined) and number - started < _WRAPPED):
                     waiting = None
                     yield self._message(started, fields, piece)
                     continue

@@ -42,7 +42,8 @@ stood AS (  -- who waited there, by the logs
 )
 SELECT
   g.category, g.root, NULL AS gid, g.seq, NULL AS event, g.label AS group_name, w.size AS group_size,
-  w.op, g.ranks, []::BIGINT[] AS also_accused,
+  w.op, g.ranks,
+  list_sort(list_distinct(list_filter(flatten(list(g.ranks) FILTER (g.root) OVER ()), lambda r: g.root AND NOT list_contains(g.ranks, r)))) AS also_accused,
   coalesce(w.waiting, []::BIGINT[]) AS waiting, w.waited_s,
   (SELECT max(p.done) FROM facts.log_wait AS p WHERE p.grp = g.grp AND p.rank = g.ranks[1]) AS last_seq,
   NULL AS last_seen, []::VARCHAR[] AS explains, true AS by_log, g.said, g.own AS called, g.others AS usual, g.evidence, g.nth
