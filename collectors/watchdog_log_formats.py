@@ -6,13 +6,6 @@ A format's token is looked for before its expression is tried. The names of the 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
-
-from whichrank.tables import WATCHDOG_LOG
-
 # A line without one of these says nothing to us. One expression for `re` (over text) and RE2 (over blocks of bytes).
 TRIGGER = (
     r"ProcessGroup|NCCL WARN|CCL watchdog|NCCL operation|NCCL comm|CCL\(|opCount|nranks|HeartbeatMonitor|\[TC\]|"
@@ -22,11 +15,10 @@ TRIGGER = (
     r"Stack trace of|Flight recorder dump|srun: error"
 )
 
-_PG = (
+PG = (
     r"\[PG (?:ID )?(?P<pg_id>\d+)(?: PG GUID (?P<pg_name>[^\s(\]]+))?(?: ?\((?P<pg_desc>[^)]*)\))? "
     r"Rank (?P<group_rank>\d+)\] +"
 )
-_GROUP = re.compile(_PG.removesuffix(" +"))
 _WORK = (
     r"Work[A-Z]*CCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?, Timeout\(ms\)=(?P<timeout_ms>\d+)\)"
@@ -48,23 +40,23 @@ def _print(side: str, seq: str) -> str:
 FORMATS: tuple[tuple[str, str, str], ...] = (
     # a collective timed out
     ("watchdog_terminated", "watchdog thread terminated",
-     rf"(?:{_WORK_RANK}|{_PG})(?:[A-Z]*CCL|Process group) watchdog thread terminated with exception: (?P<text>.*)"),
+     rf"(?:{_WORK_RANK}|{PG})(?:[A-Z]*CCL|Process group) watchdog thread terminated with exception: (?P<text>.*)"),
     ("watchdog_timeout", "Watchdog caught",
      rf"(?:{_WORK_RANK})?Watchdog caught collective operation timeout: {_WORK} ran for (?P<ran_ms>\d+) milliseconds"),
     ("failure_status", "ailure detected by watchdog",
-     rf"{_PG}failure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
+     rf"{PG}failure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
      r"(?P<last_enqueued>-?\d+)(?:, last started work: (?P<last_started>-?\d+)(?: \(\w*\))?)?, "
      r"last completed work: (?P<last_completed>-?\d+)"),
     # the copy for XPU: another spelling, and the number that finished under another name
     ("failure_status", "failfure detected by watchdog",
-     rf"{_PG}failfure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
+     rf"{PG}failfure detected by watchdog at work sequence id: (?P<seq>\d+) PG status: last enqueued work: "
      r"(?P<last_enqueued>-?\d+), last (?:started|completed) work: (?P<last_completed>-?\d+)"),
     ("exception_status", "NCCL work: ",
-     rf"{_PG}Exception (?:\(either an error or timeout\) detected by watchdog at work|hit in NCCL work): "
+     rf"{PG}Exception (?:\(either an error or timeout\) detected by watchdog at work|hit in NCCL work): "
      rf"(?P<seq>\d+)(?:, {_STATUS})?"),
     ("exception_status", "detected by watchdog at work: ",
-     rf"{_PG}Exception \(either an error or timeout\) detected by watchdog at work: (?P<seq>\d+)(?:, {_STATUS})?"),
-    ("timeout_status", "Timeout at NCCL work", rf"{_PG}Timeout at NCCL work: (?P<seq>\d+), {_STATUS}"),
+     rf"{PG}Exception \(either an error or timeout\) detected by watchdog at work: (?P<seq>\d+)(?:, {_STATUS})?"),
+    ("timeout_status", "Timeout at NCCL work", rf"{PG}Timeout at NCCL work: (?P<seq>\d+), {_STATUS}"),
     ("blocking_wait", "timed out in blocking wait", rf"(?:{_WORK_RANK})?Work {_WORK} timed out in blocking wait"),
     ("stack_missing", "Stack trace of the failed", r"Stack trace of the failed collective not found"),
     ("stack_head", "Stack trace of the failed", r"Stack trace of the failed collective: *$"),
@@ -75,29 +67,29 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
      rf"(?:{_WORK_RANK})?To avoid (?:data|this) inconsistency, we are taking the entire process down"),
     ("comm_aborted", "communicator was aborted",
      r"NCCL communicator was aborted on rank (?P<group_rank>\d+)\.(?: Original reason for failure was: (?P<text>.*))?"),
-    ("remote_error", "remote error detected", rf"{_PG}remote error detected from rank: (?P<peer_rank>\d+)"),
+    ("remote_error", "remote error detected", rf"{PG}remote error detected from rank: (?P<peer_rank>\d+)"),
     ("work_update", "Work update periodically",
-     rf"(?:{_PG})?NCCL Work update periodically: {_STATUS}"),
+     rf"(?:{PG})?NCCL Work update periodically: {_STATUS}"),
     # dump signal and heartbeat monitor
-    ("dump_first", "First PG on this rank", rf"{_PG}First PG on this rank to signal dumping"),
+    ("dump_first", "First PG on this rank", rf"{PG}First PG on this rank to signal dumping"),
     ("dump_broadcast", "Broadcasting",
-     rf"(?:{_PG})?Broadcasting (?:flight-recorder dump signal to other processes|signal \S+ to other "
+     rf"(?:{PG})?Broadcasting (?:flight-recorder dump signal to other processes|signal \S+ to other "
      rf"ranks) via TCPStore"),
-    ("dump_observed", "Observed flight recorder", rf"{_PG}Observed flight recorder dump signal from another rank"),
+    ("dump_observed", "Observed flight recorder", rf"{PG}Observed flight recorder dump signal from another rank"),
     ("dump_received", "Received a dump signal",
-     rf"{_PG}Received a dump signal due to a collective timeout from (?:this local rank| *rank (?P<peer_rank>\d+))"
+     rf"{PG}Received a dump signal due to a collective timeout from (?:this local rank| *rank (?P<peer_rank>\d+))"
      rf"(?: .*?[Ll]{_STATUS[1:]})?"),
     ("dump_received_old", "will start to dump",
-     rf"(?:{_PG})?Received a (?:global timeout from another rank|timeout signal from (?:this local rank|another rank|"
+     rf"(?:{PG})?Received a (?:global timeout from another rank|timeout signal from (?:this local rank|another rank|"
      rf"rank (?P<peer_rank>\d+))) and will start to dump the debug info\.(?: [Ll]{_STATUS[1:]})?"),
-    ("dump_prepare", "preparing to dump", rf"{_PG}ProcessGroup\w+ preparing to dump debug info"),
+    ("dump_prepare", "preparing to dump", rf"{PG}ProcessGroup\w+ preparing to dump debug info"),
     ("dump_path", "dumping nccl trace to", r"ProcessGroupNCCL dumping nccl trace to (?P<text>\S+)"),
     ("dump_path", "Finished writing",
      r"Finished writing (?:NCCLPG debug info|FR trace|Flight Recorder debug info) to (?P<text>\S+)"),
     ("dump_wait_over", "flight recorder dumps to finish",
-     rf"{_PG}timed out after waiting for (?P<ran_ms>\d+)ms flight recorder dumps to finish"),
+     rf"{PG}timed out after waiting for (?P<ran_ms>\d+)ms flight recorder dumps to finish"),
     ("heartbeat_stuck", "watchdog got stuck", r"ProcessGroup\w+'s watchdog got stuck for (?P<stuck_s>\d+) seconds"),
-    ("heartbeat_old", "Heartbeat monitor timed out", rf"{_PG}Heartbeat monitor timed out!"),
+    ("heartbeat_old", "Heartbeat monitor timed out", rf"{PG}Heartbeat monitor timed out!"),
     ("terminating", "Terminating the process after",
      r"Terminating the process after attempting to dump debug info, due to (?P<text>[^.]+)\."),
     ("gil", "Could not acquire GIL", r"Could not acquire GIL within 300 ms on exit"),
@@ -161,7 +153,8 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("oom_killed", "Killed process", r"(?P<text>Killed process (?P<pid>\d+) .*)"),
     # CUDA, driver, NCCL
     ("cuda_oom", "CUDA out of memory", r"OutOfMemoryError: (?P<text>CUDA out of memory\..*)"),
-    ("xid", "NVRM: Xid", r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?P<text>.*))?"),
+    ("xid", "NVRM: Xid", r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<xid>\d+)"
+     r"(?:, pid='?(?P<pid>\d+)'?)?(?:, (?P<text>.*))?"),
     ("nccl_cuda", "Cuda failure", rf"{_NCCL}.*NCCL WARN Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
     ("crash", "Python error: ",
      r"Fatal Python error: (?P<text>(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception).*)"),
@@ -200,75 +193,3 @@ IN_REPORT: tuple[tuple[str, str, str], ...] = (
     ("nccl_cuda", "Cuda failure", r"^Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
     ("stack_frame", "#", r"^#\d+ (?P<text>\S+ from \S+:\d+)$"),
 )
-
-_INTEGERS = frozenset(c.name for c in WATCHDOG_LOG.columns if c.type == "BIGINT")
-_MAX_RANKS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One compiled format."""
-
-    kind: str
-    token: str
-    pattern: re.Pattern[str]
-
-
-@cache
-def compiled(in_report: bool = False) -> tuple[Format, ...]:
-    """The formats, compiled once. in_report: those of lines below the head of a report."""
-    return tuple(Format(kind, token, re.compile(text)) for kind, token, text in (IN_REPORT if in_report else FORMATS))
-
-
-def parse(text: str, in_report: bool = False) -> dict[str, Any] | None:
-    """What one message says: `kind` and the columns its format fills; None where it says nothing to us."""
-    for each in compiled(in_report):
-        if each.token in text and (match := each.pattern.search(text)):
-            return {"kind": each.kind} | typed(match.groupdict())
-    return None
-
-
-def group_of(text: str) -> dict[str, Any]:
-    """The group a message is said in, `[PG ID 3 PG GUID 7(tp) Rank 1]`; empty where it names none."""
-    match = _GROUP.match(text)
-    return {key: value for key, value in typed(match.groupdict()).items() if key != "group_rank"} if match else {}
-
-
-def typed(fields: dict[str, str | None]) -> dict[str, Any]:
-    """Texts of a match -> column values. NULL for -1, which PyTorch prints for `none yet`, and for absurd numbers."""
-    row: dict[str, Any] = {}
-    for name, text in fields.items():
-        if text is None or text == "":
-            continue
-        if name == "ranks":
-            row["ranks"] = ranks_of(text)
-        elif name == "op_count":
-            row["seq"] = integer(text, 16)
-        elif name in _INTEGERS:
-            row[name] = integer(text)
-        elif name == "other_seq" and text == "0" and not fields.get("other_shape"):
-            continue  # a fingerprint that nobody filled in: that rank was in no such check
-        elif name == "pg_desc" and text == "undefined":
-            continue
-        else:
-            row[name] = text.strip()
-    return row
-
-
-def integer(text: str, base: int = 10) -> int | None:
-    """A number that fits a BIGINT; None for others. -1 of `last completed` means none and is kept out as well."""
-    if len(text) > 18 or not text.isascii():
-        return None
-    number = int(text, base)
-    return None if number == -1 else number
-
-
-def ranks_of(text: str) -> list[int]:
-    """`3, 4` or `8-12,14` -> ranks, at most 100,000."""
-    ranks: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdecimal() and len(first) < 8 and len(last) < 8:
-            end = int(last) if last.isdecimal() else int(first)
-            ranks.extend(range(int(first), min(end, int(first) + _MAX_RANKS) + 1))
-    return ranks[:_MAX_RANKS]

@@ -24,7 +24,10 @@ _ACTOR = re.compile(
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*(?: std(?:out|err) [FP])? ")
 _HOST = re.compile(r"^(?P<host>[\w.-]{1,80}):\d{1,6}: ")
 _TASK = re.compile(r"^ {0,6}(?P<task>\d{1,7}): ")
-_POD = re.compile(r"^(?:\[(?:pod/)?[\w./-]{1,120}\]|[\w.-]{1,80} +\||[\w.-]{1,80} \[std(?:out|err)\]|\[\d{1,7}\]|>) ")
+_POD = re.compile(
+    r"^(?:\[(?!\d+\])(?:pod/)?[\w./-]{1,120}\]|[\w.-]{1,80} +\||[\w.-]{1,80} \[std(?:out|err)\]|"
+    r"\[\d{1,7}\](?! (?:is setting|finished|started|joined))|>) "
+)
 _ATTEMPT = re.compile(r"attempt_(\d{1,5})/\d{1,5}/std(?:out|err)\.log(?:\.gz)?$")
 _NODE_FILE = re.compile(r"attempt_\d+/(\d{1,5})/std(?:out|err)\.log(?:\.gz)?$")
 _RANK_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d{1,7})(?!\d)", re.IGNORECASE)

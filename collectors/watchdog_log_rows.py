@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whichrank.batch import note
-from whichrank.collectors.watchdog_log_formats import parse
+from whichrank.collectors.watchdog_log_parsing import parse
 from whichrank.collectors.watchdog_log_messages import Message, Messages
 from whichrank.collectors.watchdog_log_prefixes import attempt_of_file, plain, rank_of_file
 

@@ -1,5 +1,7 @@
 """Logs of jobs: who is to blame by what the text allows, and that nobody is where it does not."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import json
@@ -9,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.log import PREFIXES, Log
-from tests.jobs.story import Truth
 from tests.verdict import ROOT, Verdict, as_certain, diagnosis_of, named_besides, truth_of, verdict_of
 
 SHARED = ROOT.parent / "shared" / "data" / "logs"

@@ -3,6 +3,8 @@
 Formats are PyTorch's of 2.8 unless another is asked for; numbers, hosts and times are made up.
 """
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import gzip
