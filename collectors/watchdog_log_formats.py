@@ -26,7 +26,6 @@ _WORK = (
 _WORK_RANK = r"\[Rank (?P<work_rank>\d+)\] "
 _STATUS = r"last enqueued NCCL work: (?P<last_enqueued>-?\d+), last completed NCCL work: (?P<last_completed>-?\d+)"
 _N2 = r"\[TC\](?:\[rank=(?P<group_rank>\d+)\])?(?:\[name=(?P<pg_name>[^\]]*)\])? "
-_NCCL = r"(?:(?P<host>[^\s:]+):(?P<pid>\d+):\d+ \[-?\d+\] )?"
 
 
 def _print(side: str, seq: str) -> str:
@@ -155,33 +154,33 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("cuda_oom", "CUDA out of memory", r"OutOfMemoryError: (?P<text>CUDA out of memory\..*)"),
     ("xid", "NVRM: Xid", r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<xid>\d+)"
      r"(?:, pid='?(?P<pid>\d+)'?)?(?:, (?P<text>.*))?"),
-    ("nccl_cuda", "Cuda failure", rf"{_NCCL}.*NCCL WARN Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
+    ("nccl_cuda", "Cuda failure", r"NCCL WARN Cuda failure(?: \d+)? '(?P<text>[^']+)'"),
     ("crash", "Python error: ",
      r"Fatal Python error: (?P<text>(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception).*)"),
     ("crash", "egfault encountered", r"(?P<text>Segfault encountered)"),
     ("cuda_error", "CUDA error: ", r"CUDA error: (?P<text>.+)"),
     ("nccl_comm_rank", "nranks ",
-     rf"{_NCCL}.*comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<world_size>\d+) cudaDev (?P<device>\d+)"
+     r"comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<world_size>\d+) cudaDev (?P<device>\d+)"
      r"(?: nvmlDev \d+)? busId (?P<address>\w+)(?: commId 0x[0-9a-f]+)? - (?P<text>[A-Za-z ]+)"),
     ("nccl_closed", "remote peer",
-     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Connection closed by remote peer "
-     rf"(?P<address>\S+))"),
+     r"(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Connection closed by remote peer "
+     r"(?P<address>\S+))"),
     ("nccl_closed", "failed : ",
-     rf"{_NCCL}.*(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Call to (?:recv|send) from "
-     rf"(?P<address>\S+) failed : .*)"),
+     r"(?:socketProgress|socketProgressOpt|Net) ?: (?P<text>Call to (?:recv|send) from "
+     r"(?P<address>\S+) failed : .*)"),
     ("nccl_ib", "Got completion from peer",
-     rf"{_NCCL}.*NET/IB ?: (?P<text>Got completion from peer (?P<address>\S+) with (?:error|status)[ =].*)"),
+     r"NET/IB ?: (?P<text>Got completion from peer (?P<address>\S+) with (?:error|status)[ =].*)"),
     ("nccl_mismatch", "ismatch",
-     rf"{_NCCL}.*NCCL WARN (?P<text>(?:Mismatched collective detected|NET/IB : collective mismatch error).*)"),
+     r"NCCL WARN (?P<text>(?:Mismatched collective detected|NET/IB : collective mismatch error).*)"),
     ("nccl_coll", "opCount ",
-     r"(?P<host>[^\s:]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] NCCL INFO (?P<op>[A-Z]\w+): "
+     r"NCCL INFO (?P<op>[A-Z]\w+): "
      r"opCount (?P<op_count>[0-9a-f]+) sendbuff \S+ recvbuff \S+ count (?P<numel_in>\d+) "
      r"datatype (?P<dtype>\d+) op \d+ root \d+ "
      r"comm (?P<comm>0x[0-9a-f]+) \[nranks=(?P<world_size>\d+)\]"),
     ("nccl_ras", "launched up to", r"(?P<joined>\d+) ranks? have launched up to operation (?P<seq>\d+)"),
     ("nccl_error_kind", ": ",
      r"(?P<text>nccl(?:RemoteError|SystemError|InternalError|UnhandledCudaError|InvalidUsage|InvalidArgument): .*)"),
-    ("nccl_line", "NCCL WARN", rf"{_NCCL}.*NCCL WARN (?P<text>.*)"),
+    ("nccl_line", "NCCL WARN", r"NCCL WARN (?P<text>.*)"),
     ("exception", ": ",
      r"^(?:\[rank\d+\]: *)?(?P<text>[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?:: .*)?)$"),
 )  # fmt: skip

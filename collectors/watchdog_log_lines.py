@@ -132,25 +132,43 @@ class Lines:
         rest = b""
         skipping = False
         try:
-            with opened(self.path) as file:
-                while piece := file.read(_CHUNK):
-                    if self._on_read:
-                        self._on_read(len(piece))
-                    end = piece.rfind(b"\n") + 1
-                    if not end:
-                        rest = rest if skipping else rest + piece
-                        skipping = len(rest) >= _CHUNK
-                        rest = rest[:MAX_LINE] if skipping else rest
-                        continue
-                    if skipping:
-                        piece, end = piece[(at := piece.find(b"\n")) :], end - at
-                        skipping = False
-                    yield rest + piece[:end]
-                    rest = piece[end:]
+            for piece in _unpacked(self.path, self._on_read):
+                end = piece.rfind(b"\n") + 1
+                if not end:
+                    rest = rest if skipping else rest + piece
+                    skipping = len(rest) >= _CHUNK
+                    rest = rest[:MAX_LINE] if skipping else rest
+                    continue
+                if skipping:
+                    piece, end = piece[(at := piece.find(b"\n")) :], end - at
+                    skipping = False
+                yield rest + piece[:end]
+                rest = piece[end:]
         except (OSError, EOFError, zlib.error) as error:
             self.cut = str(error) or type(error).__name__
         if rest:
             yield rest + b"\n"
+
+
+def _unpacked(path: Path, on_read: Progress | None) -> Iterator[bytes]:
+    """The bytes of a file, gzip undone as far as it is whole. Raises OSError, EOFError, zlib.error where it is not."""
+    with path.open("rb") as file:
+        packed = file.peek(2)[:2] == _GZIP
+        members = zlib.decompressobj(wbits=31) if packed else None
+        while raw := file.read(_CHUNK):
+            if on_read:
+                on_read(len(raw))
+            while members:
+                yield (some := members.decompress(raw, _CHUNK))
+                raw = members.unconsumed_tail or members.unused_data
+                if members.eof and raw:
+                    members = zlib.decompressobj(wbits=31)
+                elif not raw and len(some) < _CHUNK:
+                    break
+            else:
+                yield raw
+        if members and not members.eof:
+            raise EOFError("it was cut off while it was packed")
 
 
 def _blocks(chunk: bytes, large: bool) -> Iterator[tuple[bytes, bool]]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from whichrank.collectors.watchdog_log_parsing import group_of, integer, parse
 from whichrank.collectors.watchdog_log_lines import Lines
+from whichrank.collectors.watchdog_log_parsing import group_of, integer, parse
 from whichrank.collectors.watchdog_log_prefixes import Piece, clean, pieces
 
 _WRAPPED = 3  # further lines a message may be wrapped over

@@ -10,6 +10,8 @@ from typing import Any
 from whichrank.collectors.watchdog_log_formats import FORMATS, IN_REPORT, PG
 from whichrank.tables import WATCHDOG_LOG
 
+# What NCCL puts in front of its lines: host, process, thread, CUDA device of the process.
+_PROCESS = re.compile(r"(?<!\S)(?P<host>[^\s:]{1,80}):(?P<pid>\d{1,9}):\d{1,9} \[(?P<device>-?\d{1,4})\] ")
 _GROUP = re.compile(PG.removesuffix(" +"))
 _INTEGERS = frozenset(c.name for c in WATCHDOG_LOG.columns if c.type == "BIGINT")
 _MAX_RANKS = 100_000
@@ -34,7 +36,8 @@ def parse(text: str, in_report: bool = False) -> dict[str, Any] | None:
     """What one message says: `kind` and the columns its format fills; None where it says nothing to us."""
     for each in compiled(in_report):
         if each.token in text and (match := each.pattern.search(text)):
-            return {"kind": each.kind} | typed(match.groupdict())
+            of_nccl = process_of(text) if each.kind.startswith("nccl_") else {}
+            return {"kind": each.kind} | of_nccl | typed(match.groupdict())
     return None
 
 
@@ -42,6 +45,12 @@ def group_of(text: str) -> dict[str, Any]:
     """The group a message is said in, `[PG ID 3 PG GUID 7(tp) Rank 1]`; empty where it names none."""
     match = _GROUP.match(text)
     return {key: value for key, value in typed(match.groupdict()).items() if key != "group_rank"} if match else {}
+
+
+def process_of(text: str) -> dict[str, Any]:
+    """The process a line of NCCL comes from; empty where the line lost its head."""
+    match = _PROCESS.search(text, 0, 400)
+    return typed(match.groupdict()) if match else {}
 
 
 def typed(fields: dict[str, str | None]) -> dict[str, Any]:

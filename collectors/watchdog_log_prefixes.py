@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]{0,200}\x07|[()][A-Z0-9])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# C0 and C1, and what turns the direction of writing or is not seen.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 # Several messages on one line: progress bars and interleaved writers swallow newlines.
 _GLUED = re.compile(r"(?=(?:\[default\d+\]:)?\[rank\d{1,7}\]: ?\S)")
 _RANK = re.compile(r"^(?:\[default(?P<local_rank>\d{1,5})\]:)?\[rank(?P<rank>\d{1,7})\]:")

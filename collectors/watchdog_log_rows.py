@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from whichrank.batch import note
-from whichrank.collectors.watchdog_log_parsing import parse
 from whichrank.collectors.watchdog_log_messages import Message, Messages
+from whichrank.collectors.watchdog_log_parsing import parse
 from whichrank.collectors.watchdog_log_prefixes import attempt_of_file, plain, rank_of_file
 
 _MAX_TEXT = 500
@@ -37,7 +37,7 @@ class Rows:
 
     def __init__(self, path: Path, on_read: Callable[[int], None] | None = None) -> None:
         self._messages = Messages(path, on_read)
-        self._name = str(path).encode("utf-8", "replace").decode()
+        self._name = plain(str(path).encode("utf-8", "replace").decode())
         self._rank_of_file = rank_of_file(path)
         self._attempt = attempt_of_file(path)
         self._tasks_are_ranks = True  # until a line shows that srun started one torchrun for several

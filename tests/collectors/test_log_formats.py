@@ -21,7 +21,7 @@ OF_WORK = {"seq": 77, "op": "ALLREDUCE", "numel_in": 10, "numel_out": 20, "timeo
 RAN = "ran for 600041 milliseconds before timing out."
 STATUS = "last enqueued NCCL work: 79, last completed NCCL work: 76"
 NCCL = "node-a:42:51 [1] "
-PROCESS = {"host": "node-a", "pid": 42}
+PROCESS = {"host": "node-a", "pid": 42, "device": 1}
 PRINT = "CollectiveFingerPrint(SequenceNumber={}, OpType={}, TensorShape=[{}], TensorDtypes={}, TensorDeviceTypes=x)"
 
 # name, versions, line, kind, fields
