@@ -30,7 +30,11 @@
 WITH place AS (  -- the same ranks hold up many events: tell the one that shows most of them, and of these the first
   SELECT s.*, e.entered_ns, coalesce(len(e.waiting), 0) AS waiting, count(*) OVER (PARTITION BY s.category, s.event, s.gid, s.seq) AS accused
   FROM facts.suspect AS s LEFT JOIN facts.scene AS e USING (event)
-  WHERE NOT s.by_log AND (s.in_verdict OR s.event IS NULL)
+  WHERE NOT s.by_log AND (s.in_verdict OR s.event IS NULL
+    {% if "python.torch_nccl_watchdog_log" in has %}
+    -- where a log says outright who died, what the dumps show beside it is worth a line
+    OR (s.nth < 10 AND NOT EXISTS (FROM facts.suspect AS o WHERE NOT o.by_log AND o.in_verdict))
+    {% endif %})
 ),
 fault AS (
   SELECT category, in_verdict AS root, ignoring, event, gid, seq, nth, coalesce(list_sort(list(rank) FILTER (rank IS NOT NULL)), []) AS ranks
