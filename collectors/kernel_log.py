@@ -26,7 +26,9 @@ _LINE = re.compile(
     r"(?:<(?P<raw>\d{1,3})>|\w+ *:(?P<level>\w+) *: ?)?(?:"
     r"\[ *(?P<boot>\d+\.\d{1,6})\](?: *\[ *[TC]\d+\])?"
     rf"|\[(?P<ctime>\w{{3}} (?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d \d{{4}})\]"
-    r"|(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d+(?:Z|[+-]\d\d:?\d\d))(?: (?P<isohost>\S+) kernel:)?"
+    # without `kernel:` behind it only with dmesg's comma: containers put the same, with a point, before what jobs print
+    r"|(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:,\d+(?:Z|[+-]\d\d:?\d\d)|[.,]\d+(?:Z|[+-]\d\d:?\d\d)(?= \S+ kernel:)))"
+    r"(?: (?P<isohost>\S+) kernel:)?"
     rf"|(?P<syslog>(?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) kernel:(?: \[ *\d+\.\d+\])?"
     r") ?(?P<message>.*)"
 )

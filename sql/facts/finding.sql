@@ -1,8 +1,7 @@
 -- summary: "What is told to the reader: one finding per fault, the rest of what hangs folded under it."
 -- grain: one finding
 -- reads: [facts.block, facts.member, facts.op, facts.position, facts.process_group, facts.rank_end, facts.reach, facts.scene, facts.signature, facts.suspect]
--- optional: {facts.log_suspect: python.torch_nccl_watchdog_log, facts.log_wait: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status, facts.stand: python.backtrace}
--- optional: {facts.log_finding: python.torch_nccl_watchdog_log, facts.log_reason: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status}
+-- optional: {facts.log_finding: python.torch_nccl_watchdog_log, facts.log_reason: python.torch_nccl_watchdog_log, facts.ras_group: nccl.ras_status, facts.stand: python.backtrace}
 -- rules: [V2, V9]
 -- columns:
 --   category: {doc: Category of the diagnosis.}
@@ -96,7 +95,7 @@ seen AS (
     {% else %}
     NULL::VARCHAR AS said,
     {% endif %}
-     NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
+    NULL::VARCHAR AS called, NULL::VARCHAR AS usual, v.evidence, f.nth
   FROM fault AS f
   JOIN facts.process_group AS g USING (gid)
   LEFT JOIN facts.scene AS e ON e.event = f.event

@@ -20,8 +20,8 @@ gap AS (
   SELECT n.kind, n.rank, n.message, n.severity = 'error'
   FROM {{ python }}.collection_note AS n
   WHERE n.severity <> 'info' AND n.snapshot_id IN (
-    SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%' AND snapshot_id NOT LIKE '%-stacks-%')
-  WHERE n.severity <> 'info' AND n.snapshot_id IN (SELECT max(snapshot_id) FROM {{ python }}.collection_note WHERE snapshot_id NOT LIKE '%-ras-%' AND snapshot_id NOT LIKE 'log-%')
+    SELECT max(snapshot_id) FROM {{ python }}.collection_note
+    WHERE snapshot_id NOT LIKE '%-ras-%' AND snapshot_id NOT LIKE '%-stacks-%' AND snapshot_id NOT LIKE 'log-%')
     AND n.snapshot_id >= (SELECT max(snapshot_id) FROM facts.dump)
     AND (n.snapshot_id IN (SELECT snapshot_id FROM chosen) OR n.snapshot_id NOT IN (SELECT snapshot_id FROM facts.snapshot))
   UNION ALL
