@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any
 
+BUFFER_SIZE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")  # the second before torch 2.8
 TURN_ON = "set TORCH_FR_BUFFER_SIZE=2000 (before torch 2.8: TORCH_NCCL_TRACE_BUFFER_SIZE=2000), a count of entries"
 _JOBS = (  # variables that name a job, and those that count its restarts
     ("TORCHELASTIC_RUN_ID", ("TORCHELASTIC_RESTART_COUNT",)),
@@ -50,7 +51,7 @@ def job_id(env: Mapping[str, str] = os.environ) -> str:
 
 
 def identity(env: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """rank, world_size, local_rank, host, pid, job_id, torch_version, nccl_version; None is unknown."""
+    """rank, world_size, local_rank, host, pid, job_id, versions, backend, recorder_entries; None is unknown."""
     dist = _distributed()
     ready = _ready(dist)
     rank = dist.get_rank() if ready else _number(env, "RANK", "SLURM_PROCID")
@@ -65,6 +66,7 @@ def identity(env: Mapping[str, str] = os.environ) -> dict[str, Any]:
         "torch_version": str(getattr(sys.modules.get("torch"), "__version__", "")) or None,
         "nccl_version": _nccl_version(),
         "backend": str(dist.get_backend()) if ready else None,
+        "recorder_entries": _number(env, *BUFFER_SIZE),
     }
 
 
@@ -165,7 +167,7 @@ def _in_collective(frames: Iterable[FrameType]) -> str | None:
 
 def recorder_off(env: Mapping[str, str] = os.environ) -> bool:
     """Whether a variable, or the default before torch 2.11, keeps the recorder off."""
-    said = env.get("TORCH_FR_BUFFER_SIZE", env.get("TORCH_NCCL_TRACE_BUFFER_SIZE"))
+    said = next((env[name] for name in BUFFER_SIZE if name in env), None)
     if said is not None:
         return said.strip() == "0"
     version = str(getattr(sys.modules.get("torch"), "__version__", ""))

@@ -9,13 +9,16 @@
     -- columns_like: facts.finding          (optional: those columns first)
     -- optional: {facts.log_suspect: python.torch_nccl_watchdog_log}
     -- per: rank                            (optional: see below)
+    -- every_table: true                    (optional: see below)
     SELECT rank FROM {{ python }}.torch_nccl_ranks
     {% if "python.torch_nccl_watchdog_log" in has %} UNION ALL SELECT rank FROM facts.log_suspect {% endif %}
 
 Facts (`facts.entry`) become tables, in the order of their `reads`; checks and statements are only read. `optional` is a
 read that is worth its time only where a table (one of several) has rows: without them the block is left out, and the
 fact is not made. `per: rank` says of a fact that what it holds of one rank follows from the entries of that rank, the
-other facts of that kind about it, and whatever there is of the other tables: it may be made rank by rank.
+other facts of that kind about it, and whatever there is of the other tables: it may be made rank by rank. `every_table`
+is an optional read of each table there is, except the entries; the template then goes through `tables` (name, relation,
+ranked, sized, clocks).
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from whichrank.engine.parameter import TYPES, Parameter, Value, literal
 from whichrank.errors import BrokenPack
-from whichrank.tables import TABLES
+from whichrank.tables import FLIGHT_RECORD, TABLES, Table
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
@@ -39,9 +42,10 @@ if TYPE_CHECKING:
 KINDS = ("facts", "checks", "statements")
 SCHEMAS = ("python", "nccl", "gpu", "cpu", "cluster", "process")
 HEADER_KEYS = frozenset(
-    {"summary", "grain", "reads", "params", "columns", "columns_like", "optional", "per", "rules", "doc"}
+    {"summary", "grain", "reads", "params", "columns", "columns_like", "optional", "every_table", "per", "rules", "doc"}
 )
 EVERY_TABLE = frozenset(table.full_name for table in TABLES)  # `has`, where nothing is to be left out
+_EVIDENCE = tuple(table for table in TABLES if not table.key and table is not FLIGHT_RECORD)
 # Text, quoted names and comments come first, so that a `$name` inside them is left alone.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$(?P<name>[A-Za-z_]\w*)""", re.VERBOSE | re.DOTALL
@@ -88,6 +92,7 @@ class Query:
         from jinja2 import TemplateError
 
         names: dict[str, Any] = {schema: f"global.{schema}" if use_global else schema for schema in SCHEMAS}
+        names["tables"] = [_described(t, use_global) for t in _EVIDENCE if t.full_name in has and t.full_name in self.optional]
         try:
             return _sql_templates().from_string(self.body).render(names, use_global=use_global, has=has)
         except TemplateError as error:
@@ -186,6 +191,8 @@ def load(path: Path, library: Library | None = None) -> Query:
     count = next((i for i, line in enumerate(lines) if not line.startswith("--")), len(lines))
     header = _header(path, "\n".join(line[2:].removeprefix(" ") for line in lines[:count]))
     optional = {str(read): _tables(tables) for read, tables in (header.get("optional") or {}).items()}
+    if header.get("every_table"):
+        optional |= {table.full_name: (table.full_name,) for table in _EVIDENCE}
     params = {name: _parameter(path, name, spec) for name, spec in (header.get("params") or {}).items()}
     body = "\n".join(lines[count:]).strip().removesuffix(";").rstrip()
     if not body:
@@ -225,6 +232,19 @@ def _inherited(path: Path, like: object, library: Library) -> dict[str, dict[str
     if not source.is_file() or source == path:
         raise BrokenPack(f"{path}: columns_like: there is no query {like}", looked_for=str(source))
     return load(source, library).columns
+
+
+def _described(table: Table, use_global: bool) -> dict[str, Any]:
+    """What a template may know of a table. clocks: (column, nanoseconds per unit) of when a row is from."""
+    units = {"ns since epoch": 1, "us since epoch": 1000}
+    names = {column.name for column in table.columns}
+    return {
+        "name": table.full_name,
+        "relation": f"global.{table.full_name}" if use_global else table.full_name,
+        "ranked": "rank" in names,
+        "sized": "world_size" in names,
+        "clocks": [(c.name, units[c.unit]) for c in table.columns if c.unit in units and c.name != "started_ns"],
+    }
 
 
 def _per(path: Path, given: object) -> str:

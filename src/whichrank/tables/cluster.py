@@ -18,6 +18,12 @@ NODES = Table(
         Column("backend", "VARCHAR", "Backend of the default group, as torch names it."),
         Column("torch_version", "VARCHAR", "Version of torch."),
         Column("nccl_version", "VARCHAR", "Version of NCCL."),
+        Column(
+            "recorder_entries",
+            "BIGINT",
+            "TORCH_FR_BUFFER_SIZE or TORCH_NCCL_TRACE_BUFFER_SIZE as it was set; 0 is off; NULL: it was not set.",
+            "entries",
+        ),
         Column("started_ns", "BIGINT", "When the collector started, by the clock of that host.", "ns since epoch"),
         Column("last_heartbeat_ns", "BIGINT", "Last sign of life, by the clock of the store.", "ns since epoch"),
         Column("answered_ns", "BIGINT", "When it answered, by its clock; NULL: it did not.", "ns since epoch"),
