@@ -9,7 +9,7 @@
 --   can_run: {doc: "What it needs is there, and it has checks."}
 --   lacks: {doc: "Tables without rows: all of them are needed, or one."}
 --   any_of: {doc: One of the tables is enough.}
---   ways: {doc: "How rows get into these tables, each once."}
+--   ways: {doc: "How rows get into these tables, each once; where one is enough, into the first."}
 WITH told AS (
   SELECT unnest(from_json($pack, '[{"nth": "BIGINT", "skill": "VARCHAR", "checks": "BIGINT", "needs": ["VARCHAR"], "needs_any": ["VARCHAR"], "ways": [{"table": "VARCHAR", "way": "VARCHAR"}]}]')) AS s
 ),
@@ -20,5 +20,5 @@ lacking AS (
 )
 SELECT
   nth, skill, len(all_of) = 0 AND len(one_of) = 0 AND checks > 0 AS can_run, all_of || one_of AS lacks, len(all_of) = 0 AND len(one_of) > 0 AS any_of,
-  list_distinct(list_transform(list_filter(ways, lambda w: list_contains(all_of || one_of, w.table)), lambda w: w.way)) AS ways
+  list_transform(list_filter(ways, lambda w, i: list_contains(all_of || one_of[:1], w.table) AND NOT list_contains(list_transform(ways[:i - 1], lambda v: v.way), w.way)), lambda w: w.way) AS ways
 FROM lacking

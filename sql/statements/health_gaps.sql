@@ -1,6 +1,6 @@
 -- summary: "Which skills could not look, and what they lack; which tables are old beside the newest."
 -- grain: one gap
--- reads: [facts.health_rank, facts.health_skill, facts.health_table]
+-- reads: [facts.health_skill, facts.health_table]
 -- params:
 --   stale_s: {type: double, default: 3600.0, doc: "A table that is older than the newest by more than this is of another moment, in seconds."}
 -- columns:

@@ -65,13 +65,24 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which ranks were seen, which were expected (as far as anything says), and how much was read."""
+    """Which ranks were seen, which were expected (as far as anything says), and how much was read.
+
+    collected: label -> rows, each with `says` for people; {} where the skill does not tell.
+    """
 
     ranks_seen: list[int] = field(default_factory=list)
     ranks_expected: list[int] = field(default_factory=list)
     ranks_missing: list[int] = field(default_factory=list)
     records: int = 0
     groups: int = 0
+    collected: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form; `collected` only where there is any."""
+        data = asdict(self)
+        if not self.collected:
+            del data["collected"]
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,7 @@ class Diagnosis:
             "verdict": self.verdict,
             "findings": [asdict(finding) for finding in self.findings],
             "gaps": [asdict(gap) for gap in self.gaps],
-            "coverage": asdict(self.coverage),
+            "coverage": self.coverage.as_dict(),
             "next": [asdict(step) for step in self.next],
             "ran": [ran.as_dict(sql=sql) for ran in self.ran],
         }

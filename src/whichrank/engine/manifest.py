@@ -27,7 +27,10 @@ _STRICT = {"extra": "forbid"}
 
 @dataclass(frozen=True)
 class Chain:
-    """The next skill, for a machine. parameters: name -> template over the row."""
+    """The next skill, for a machine. skill: its id, or a template. parameters: name -> template over the row.
+
+    A parameter whose text is empty is not set.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     skill: str
@@ -66,7 +69,9 @@ class SkillParameter:
 class Skill:
     """skill/<folder>/skill.yaml. shows: label -> text, templates; a line under a finding where both are not empty.
 
-    needs: all of these tables must have rows. seen_by: what a rank left that was seen.
+    needs: all of these tables must have rows. seen_by: what a rank left that was seen. surveys: the other skills run
+    first; its statements have them as $pack and what they found as $outcomes. collected: column of the coverage (a list
+    of rows) -> template over one of them. nothing_found: over the row of the verdict.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
@@ -79,11 +84,13 @@ class Skill:
     needs: list[str] = field(default_factory=list)  # all of these tables must have rows
     needs_any: list[str] = field(default_factory=list)  # and one of these
     seen_by: str = "left a dump"
+    surveys: bool = False
     parameters: dict[str, SkillParameter] = field(default_factory=dict)
     verdict: str | None = None
     gaps: str | None = None
     coverage: str | None = None
     statements: list[str] = field(default_factory=list)
+    collected: dict[str, str] = field(default_factory=dict)
     nothing_found: str = ""
     verdict_also: str = ""
     shows: dict[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from whichrank.engine import intake
+from whichrank.engine.chain import LONGEST, Step, follow
 from whichrank.engine.beforehand import lent
 from whichrank.engine.diagnosis import INSUFFICIENT, Coverage, Diagnosis, Finding, Gap, Next, Ran
 from whichrank.engine.manifest import Pack, Skill
@@ -18,6 +19,7 @@ from whichrank.engine.parameter import Value
 from whichrank.engine.query import Query, parameters_used
 from whichrank.engine.side_by_side import WORKERS, side_by_side
 from whichrank.engine.speech import Speaker
+from whichrank.engine.survey import Survey
 from whichrank.engine.witnesses import Progress
 from whichrank.errors import BrokenPack, QueryFailed, ShardGone
 from whichrank.store.evidence import Evidence
@@ -46,6 +48,22 @@ def diagnose(
     parameters: name -> value, as text or typed. cluster: where the facts of single ranks are made.
     Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
     """
+    return diagnose_chain(
+        paths, skill, parameters, chain=False, pack=pack, on_progress=on_progress, cluster=cluster
+    )[0].diagnosis
+
+
+def diagnose_chain(
+    paths: Sequence[Path] | intake.Reading,
+    skill: str = "health_overview",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    chain: bool = True,
+    pack: Pack | None = None,
+    on_progress: Progress | None = None,
+    cluster: RayCluster | None = None,
+) -> list[Step]:
+    """The same, and then the next step of each verdict (see chain.py); at least one step."""
     pack = pack or Pack()
 
     def meanwhile() -> None:
@@ -60,9 +78,10 @@ def diagnose(
             with intake.open_evidence(begun, meanwhile=meanwhile) as evidence:
                 if cluster:
                     cluster.take_stock(evidence)
-                diagnosis = Runner(pack, evidence, shlex.join(map(str, given)), cluster).run(skill, parameters)
+                runner = Runner(pack, evidence, shlex.join(map(str, given)), cluster)
+                steps = follow(runner, skill, parameters, longest=LONGEST if chain else 1)
                 evidence.check_nothing_went()
-                return diagnosis
+                return steps
         except ShardGone:  # somebody tidies the store up; what stays is a whole snapshot
             if not left:
                 raise
@@ -87,11 +106,10 @@ class Runner:
         """One skill -> its diagnosis. Raises UsageError, BrokenPack, QueryFailed."""
         skill = self.pack.skill(skill_id)
         values = skill.resolve(dict(parameters or {}))
-        self._ran = []
+        survey = self._survey(skill, values) if skill.surveys else None
+        self._ran = survey.ran if survey else []
         speaker = Speaker(self.pack, skill, self.path)
-        lacking = [table for table in skill.needs if not self.evidence.count(table)]
-        if skill.needs_any and not any(map(self.evidence.count, skill.needs_any)):
-            lacking += skill.needs_any
+        lacking = self._lacking(skill)
         if lacking or not skill.verdict:
             return self._cannot(skill, lacking)
         self.make_facts(skill.query_ids(self.evidence.present), values)
@@ -105,22 +123,39 @@ class Runner:
             for row in self.rows(f"checks.{check.check}", values)
         ]
         findings.sort(key=lambda finding: not finding.root)  # stable: within both, the order of the skill
-        gaps = [speaker.gap(row) for row in self._statement(skill.gaps, values)] + speaker.broken_gaps()
-        coverage = self._statement(skill.coverage, values)
+        gaps = [speaker.gap(row) for row in self._statement(skill.gaps, values)]
+        gaps += [Gap("left_out", [], text, False, text) for text in (survey.broken if survey else [])]
+        coverage = [_coverage(row, speaker) for row in self._statement(skill.coverage, values)]
+        sentence = _sentence(speaker, verdict, findings)
+        gaps += speaker.broken_gaps()
         self._ran.append(told)
         return Diagnosis(
             skill=skill.id,
             category=verdict["category"],
             culprit_ranks=sorted(verdict["culprit_ranks"] or []),
-            verdict=_sentence(skill, verdict["category"], findings),
+            verdict=sentence,
             findings=findings,
             gaps=gaps,
-            coverage=_coverage(coverage[0]) if coverage else Coverage(),
+            coverage=coverage[0] if coverage else Coverage(),
             next=_steps(findings),
             ran=self._ran,
             prelude=self._prelude(skill, bool(values.get("use_global", True))),
             seen_by=skill.seen_by,
         )
+
+    def _survey(self, skill: Skill, values: dict[str, Value]) -> Survey:
+        """Run the other skills, and add what they found to the values."""
+        survey = Survey(self.pack, skill)
+        survey.run(lambda other: not self._lacking(other), self.run, all=bool(values.get("use_global", True)))
+        values |= survey.values()
+        return survey
+
+    def _lacking(self, skill: Skill) -> list[str]:
+        """The tables that a skill needs and that have no rows."""
+        lacking = [table for table in skill.needs if not self.evidence.count(table)]
+        if skill.needs_any and not any(map(self.evidence.count, skill.needs_any)):
+            lacking += skill.needs_any
+        return lacking
 
     def make_facts(self, ids: Iterable[str], values: Values) -> None:
         """Make the facts these queries read, unless they stand already for the same values."""
@@ -265,18 +300,20 @@ class Runner:
         )
 
 
-def _sentence(skill: Skill, category: str | None, findings: list[Finding]) -> str:
-    """The headline of the first root of that category."""
+def _sentence(speaker: Speaker, verdict: Mapping[str, Any], findings: list[Finding]) -> str:
+    """The headline of the first root of the verdict's category."""
+    category: str | None = verdict["category"]
     if category is None:
-        return skill.nothing_found
+        return speaker.nothing_found(verdict)
     roots = [finding for finding in findings if finding.root]
     named = next((finding for finding in roots if finding.category == category), None)
     return named.headline if named else next((finding.headline for finding in roots), category.replace("_", " "))
 
 
-def _coverage(row: dict[str, Any]) -> Coverage:
+def _coverage(row: dict[str, Any], speaker: Speaker) -> Coverage:
     lists = {name: sorted(row[name] or []) for name in ("ranks_seen", "ranks_expected", "ranks_missing")}
-    return Coverage(**lists, records=row["records"] or 0, groups=row["groups"] or 0)
+    counts = {name: row[name] or 0 for name in ("records", "groups")}
+    return Coverage(**lists, **counts, collected=speaker.collected(row))
 
 
 def _steps(findings: list[Finding]) -> list[Next]:

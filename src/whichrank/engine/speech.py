@@ -69,6 +69,17 @@ class Speaker:
         says = self._render(f"gap_words.{row['kind']}", template, {**row, "ranks": ranks, "path": self.path}, "")
         return Gap(row["kind"], ranks, row["detail"], bool(row["matters"]), says or plain)
 
+    def nothing_found(self, verdict: Row) -> str:
+        """The sentence of a verdict without a finding."""
+        return self._render("nothing_found", self.skill.nothing_found, verdict, "nothing was found.")
+
+    def collected(self, coverage: Row) -> dict[str, list[dict[str, Any]]]:
+        """Label -> its rows in the coverage, each with its words."""
+        return {
+            label: [{**row, "says": self._render(f"collected.{label}", text, row, str(row))} for row in coverage[label]]
+            for label, text in self.skill.collected.items()
+        }
+
     def broken_gaps(self) -> list[Gap]:
         """A gap for each template that failed."""
         return [Gap("broken_words", [], text, False, f"words missing: {text}") for text in dict.fromkeys(self.broken)]
@@ -86,9 +97,10 @@ class Speaker:
         """The commands of `do_next`, then the chain with the command that runs it."""
         steps = [Next(text) for template in check.do_next if (text := say("do_next", template))]
         if check.next:
-            target = self.pack.skill(check.next.skill)
+            target = self.pack.skill(say("next.skill", check.next.skill))
             words = {name: say(f"next.parameters.{name}", text) for name, text in check.next.parameters.items()}
-            values = {name: target.parameter(name).parse(text) for name, text in words.items() if text}
+            given = {name: text for name, text in words.items() if text and name in target.parameters}
+            values = {name: target.parameter(name).parse(text) for name, text in given.items()}
             parameters = "".join(f" --param {name}={words[name]}" for name in values)
             command = f"whichrank diagnose {self.path} --skill {target.id}{parameters}"
             steps.append(Next(command, target.id, values))

@@ -128,6 +128,11 @@ def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
     for label, text in skill.shows.items():  # is shown where a row has its columns
         wrong = [list(_template(f"shows.{label}", f"{label} {text}", known)) for known in columns]
         yield from min(wrong, key=len, default=[])
+    if skill.verdict:
+        yield from _template("nothing_found", skill.nothing_found, pack.library.get(f"statements.{skill.verdict}").columns)
+    for label in skill.collected:
+        if not skill.coverage or label not in pack.library.get(f"statements.{skill.coverage}").columns:
+            yield f"collected: the coverage has no column {label}"
     for kind, text in skill.gap_words.items():
         yield from _template(f"gap_words.{kind}", text, STATEMENT_COLUMNS["gaps"])
 
@@ -158,7 +163,9 @@ def _check(pack: Pack, skill: Skill, check: Check, ids: set[str]) -> Iterator[st
     ]
     if check.next:
         texts += [(f"next.parameters.{name}", text) for name, text in check.next.parameters.items()]
-        if check.next.skill not in ids:
+        if "{" in check.next.skill:
+            texts.append(("next.skill", check.next.skill))
+        elif check.next.skill not in ids:
             yield f"{key}.next.skill: there is no skill {check.next.skill}"
         elif unknown := set(check.next.parameters) - set(pack.skill(check.next.skill).parameters):
             yield f"{key}.next.parameters: {check.next.skill} has no parameter {', '.join(sorted(unknown))}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from whichrank.engine.chain import Step
 from whichrank.engine.diagnosis import Diagnosis, Finding
 
 _SEVERITY = 10  # column of the labels
@@ -37,9 +38,15 @@ def screen(
         lines += ["", *_finding(finding, everything, width, colour)]
     lines += _folded(roots, shown, len(diagnosis.findings), everything, width)
     lines += [] if shown else [""]
+    lines += _collected(diagnosis, width)
     lines += _not_seen(diagnosis, everything, width)
     lines.append(_footer(diagnosis, seconds))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def path_of(steps: Sequence[Step], width: int = 80) -> str:
+    """The way of a chain, in a line or two."""
+    return "\n".join(_wrapped("path: " + " -> ".join(step.label for step in steps), width))
 
 
 def _finding(finding: Finding, everything: bool, width: int, colour: bool) -> Iterator[str]:
@@ -88,6 +95,14 @@ def _folded(roots: Sequence[Finding], shown: Sequence[Finding], total: int, ever
 
 def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _collected(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    for label, rows in diagnosis.coverage.collected.items():
+        for number, row in enumerate(rows):
+            first, *rest = _wrapped(row["says"], width - 12)
+            yield f"  {label if number == 0 else '':<10}{first}"
+            yield from (" " * 14 + line for line in rest)
 
 
 def _not_seen(diagnosis: Diagnosis, everything: bool, width: int) -> Iterator[str]:

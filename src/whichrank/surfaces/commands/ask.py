@@ -39,9 +39,9 @@ def command(words: tuple[str, ...], paths: tuple[Path, ...], parameters: dict[st
     if paths:
         if not routing.matches:
             raise WhichrankError("no skill fits these words", looked_for=routing.searched, next=routing.next)
-        from whichrank.surfaces.commands.diagnose import answer
+        from whichrank.surfaces.commands.diagnose import Output, answer
 
-        return answer(paths, routing.matches[0].skill, parameters, as_json=as_json)
+        return answer(paths, routing.matches[0].skill, parameters, Output(as_json))
     if as_json:
         click.echo(json.dumps(routing.as_dict(), indent=2, ensure_ascii=False))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -33,6 +34,7 @@ from whichrank.surfaces.terminal import colour_of, progress, width_of
 )
 @click.option("--ray", metavar="ADDRESS", help="Read dumps on a Ray cluster: auto, local, or its address.")
 @click.option("--local", is_flag=True, help="Look only at what this host collected.")
+@click.option("--chain", is_flag=True, help="Also run the next step of the verdict, and that of the next.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")
 @click.option("--all", "everything", is_flag=True, help="Also show consequences, meanings and every gap.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print every statement that was run, for any DuckDB client.")
@@ -44,6 +46,7 @@ def command(
     wait_s: float,
     ray: str | None,
     local: bool,
+    chain: bool,
     as_json: bool,
     everything: bool,
     as_sql: bool,
@@ -60,40 +63,54 @@ def command(
         parameters = {**parameters, "use_global": False}
     if ask:
         _ask(paths, wait_s)
-    return answer(paths, skill, parameters, ray=ray, as_json=as_json, everything=everything, as_sql=as_sql)
+    how = Output(as_json, everything, as_sql)
+    return answer(paths, skill, parameters, how, ray=ray, chain=chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What to print."""
+
+    as_json: bool = False
+    everything: bool = False
+    as_sql: bool = False
 
 
 def answer(
     paths: tuple[Path, ...],
     skill: str,
     parameters: dict[str, Any],
+    how: Output,
     *,
     ray: str | None = None,
-    as_json: bool = False,
-    everything: bool = False,
-    as_sql: bool = False,
+    chain: bool = False,
 ) -> int:
-    """Run the skill and print its diagnosis; the exit code."""
+    """Run the skill, print its diagnosis and, with chain, those of the steps that follow; the exit code of the first."""
     started = perf_counter()
     from whichrank.engine import intake
 
     with joined(ray, keep=True) as cluster, progress("reading dumps") as step:
         reading = intake.begin(paths, on_progress=step, newest=True, cluster=cluster)
-        from whichrank.engine.runner import diagnose  # the slow part of a start, while the dumps are being read
+        from whichrank.engine.runner import diagnose_chain  # the slow part of a start, while the dumps are being read
 
-        diagnosis = diagnose(reading, skill, parameters, cluster=cluster)
-    if as_json:
-        click.echo(json.dumps(diagnosis.as_dict(sql=as_sql), indent=2, ensure_ascii=False, default=str))
-    elif as_sql:
-        click.echo(diagnosis.script(), nl=False)
+        steps = diagnose_chain(reading, skill, parameters, chain=chain, cluster=cluster)
+    first = steps[0].diagnosis
+    if how.as_json:
+        data = first.as_dict(sql=how.as_sql)
+        data |= {"chain": [done.as_dict(sql=how.as_sql) for done in steps]} if chain else {}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    elif how.as_sql:
+        click.echo("\n".join(done.diagnosis.script() for done in steps), nl=False)
     else:
-        from whichrank.surfaces.text import screen
+        from whichrank.surfaces.text import path_of, screen
 
-        colour = colour_of(sys.stdout)
-        seconds = perf_counter() - started
-        text = screen(diagnosis, everything=everything, width=width_of(sys.stdout), colour=colour, seconds=seconds)
-        click.echo(text, color=colour)
-    return diagnosis.exit_code
+        colour, width = colour_of(sys.stdout), width_of(sys.stdout)
+        click.echo(path_of(steps, width) + "\n", color=colour) if chain else None
+        for number, done in enumerate(steps, 1):
+            seconds = perf_counter() - started if number == len(steps) else None
+            text = screen(done.diagnosis, everything=how.everything, width=width, colour=colour, seconds=seconds)
+            click.echo(text + "\n" * (number < len(steps)), color=colour)
+    return first.exit_code
 
 
 def _ask(paths: tuple[Path, ...], wait_s: float) -> None:
