@@ -92,7 +92,9 @@ class Query:
         from jinja2 import TemplateError
 
         names: dict[str, Any] = {schema: f"global.{schema}" if use_global else schema for schema in SCHEMAS}
-        names["tables"] = [_described(t, use_global) for t in _EVIDENCE if t.full_name in has and t.full_name in self.optional]
+        names["tables"] = [
+            _described(t, use_global) for t in _EVIDENCE if t.full_name in has and t.full_name in self.optional
+        ]
         try:
             return _sql_templates().from_string(self.body).render(names, use_global=use_global, has=has)
         except TemplateError as error:

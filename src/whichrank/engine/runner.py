@@ -11,8 +11,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from whichrank.engine import intake
-from whichrank.engine.chain import LONGEST, Step, follow
 from whichrank.engine.beforehand import lent
+from whichrank.engine.chain import LONGEST, Step, follow
 from whichrank.engine.diagnosis import INSUFFICIENT, Coverage, Diagnosis, Finding, Gap, Next, Ran
 from whichrank.engine.manifest import Pack, Skill
 from whichrank.engine.parameter import Value
@@ -48,9 +48,9 @@ def diagnose(
     parameters: name -> value, as text or typed. cluster: where the facts of single ranks are made.
     Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
     """
-    return diagnose_chain(
-        paths, skill, parameters, chain=False, pack=pack, on_progress=on_progress, cluster=cluster
-    )[0].diagnosis
+    return diagnose_chain(paths, skill, parameters, chain=False, pack=pack, on_progress=on_progress, cluster=cluster)[
+        0
+    ].diagnosis
 
 
 def diagnose_chain(
@@ -125,8 +125,8 @@ class Runner:
         findings.sort(key=lambda finding: not finding.root)  # stable: within both, the order of the skill
         gaps = [speaker.gap(row) for row in self._statement(skill.gaps, values)]
         gaps += [Gap("left_out", [], text, False, text) for text in (survey.broken if survey else [])]
-        coverage = [_coverage(row, speaker) for row in self._statement(skill.coverage, values)]
-        sentence = _sentence(speaker, verdict, findings)
+        coverage = [speaker.coverage(row) for row in self._statement(skill.coverage, values)]
+        sentence = speaker.verdict(verdict, findings)
         gaps += speaker.broken_gaps()
         self._ran.append(told)
         return Diagnosis(
@@ -146,7 +146,7 @@ class Runner:
     def _survey(self, skill: Skill, values: dict[str, Value]) -> Survey:
         """Run the other skills, and add what they found to the values."""
         survey = Survey(self.pack, skill)
-        survey.run(lambda other: not self._lacking(other), self.run, all=bool(values.get("use_global", True)))
+        survey.run(lambda other: not self._lacking(other), self.run, everywhere=bool(values.get("use_global", True)))
         values |= survey.values()
         return survey
 
@@ -298,22 +298,6 @@ class Runner:
             next=[Next(way) for way in dict.fromkeys(ways.values())],
             ran=[],
         )
-
-
-def _sentence(speaker: Speaker, verdict: Mapping[str, Any], findings: list[Finding]) -> str:
-    """The headline of the first root of the verdict's category."""
-    category: str | None = verdict["category"]
-    if category is None:
-        return speaker.nothing_found(verdict)
-    roots = [finding for finding in findings if finding.root]
-    named = next((finding for finding in roots if finding.category == category), None)
-    return named.headline if named else next((finding.headline for finding in roots), category.replace("_", " "))
-
-
-def _coverage(row: dict[str, Any], speaker: Speaker) -> Coverage:
-    lists = {name: sorted(row[name] or []) for name in ("ranks_seen", "ranks_expected", "ranks_missing")}
-    counts = {name: row[name] or 0 for name in ("records", "groups")}
-    return Coverage(**lists, **counts, collected=speaker.collected(row))
 
 
 def _steps(findings: list[Finding]) -> list[Next]:

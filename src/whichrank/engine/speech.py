@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from whichrank.engine.diagnosis import Finding, Gap, Next
+from whichrank.engine.diagnosis import Coverage, Finding, Gap, Next
 from whichrank.engine.words import ranks_text, render, variables
 
 if TYPE_CHECKING:
@@ -69,16 +69,23 @@ class Speaker:
         says = self._render(f"gap_words.{row['kind']}", template, {**row, "ranks": ranks, "path": self.path}, "")
         return Gap(row["kind"], ranks, row["detail"], bool(row["matters"]), says or plain)
 
-    def nothing_found(self, verdict: Row) -> str:
-        """The sentence of a verdict without a finding."""
-        return self._render("nothing_found", self.skill.nothing_found, verdict, "nothing was found.")
+    def verdict(self, row: Row, findings: Sequence[Finding]) -> str:
+        """The sentence for the row of the verdict: the headline of the first root of its category."""
+        category: str | None = row["category"]
+        if category is None:
+            return self._render("nothing_found", self.skill.nothing_found, row, "nothing was found.")
+        roots = [finding for finding in findings if finding.root]
+        named = [finding for finding in roots if finding.category == category]
+        return next((finding.headline for finding in (*named, *roots)), category.replace("_", " "))
 
-    def collected(self, coverage: Row) -> dict[str, list[dict[str, Any]]]:
-        """Label -> its rows in the coverage, each with its words."""
-        return {
-            label: [{**row, "says": self._render(f"collected.{label}", text, row, str(row))} for row in coverage[label]]
+    def coverage(self, row: Row) -> Coverage:
+        """The row of the coverage, with words for what it lists."""
+        seen, expected, missing = (sorted(row[f"ranks_{which}"] or []) for which in ("seen", "expected", "missing"))
+        collected = {
+            label: [{**item, "says": self._render(f"collected.{label}", text, item, str(item))} for item in row[label]]
             for label, text in self.skill.collected.items()
         }
+        return Coverage(seen, expected, missing, row["records"] or 0, row["groups"] or 0, collected)
 
     def broken_gaps(self) -> list[Gap]:
         """A gap for each template that failed."""

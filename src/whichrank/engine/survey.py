@@ -26,12 +26,14 @@ class Survey:
         self._others = [other for other in pack.skills() if other.id != skill.id and not other.surveys]
         self._outcomes: list[dict[str, Any]] = []
 
-    def run(self, can_run: Callable[[Skill], bool], run: Callable[[str, Mapping[str, Any]], Diagnosis], all: bool) -> None:
-        """Run those that have what they need. all: look at every rank."""
+    def run(
+        self, can_run: Callable[[Skill], bool], run: Callable[[str, Mapping[str, Any]], Diagnosis], everywhere: bool
+    ) -> None:
+        """Run those that have what they need. everywhere: look at every rank."""
         for other in self._others:
             if not other.verdict or not can_run(other):
                 continue
-            parameters = {"use_global": False} if not all and "use_global" in other.parameters else {}
+            parameters = {"use_global": False} if not everywhere and "use_global" in other.parameters else {}
             try:
                 found = run(other.id, parameters)
             except (QueryFailed, BrokenPack) as error:

@@ -129,7 +129,9 @@ def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
         wrong = [list(_template(f"shows.{label}", f"{label} {text}", known)) for known in columns]
         yield from min(wrong, key=len, default=[])
     if skill.verdict:
-        yield from _template("nothing_found", skill.nothing_found, pack.library.get(f"statements.{skill.verdict}").columns)
+        yield from _template(
+            "nothing_found", skill.nothing_found, pack.library.get(f"statements.{skill.verdict}").columns
+        )
     for label in skill.collected:
         if not skill.coverage or label not in pack.library.get(f"statements.{skill.coverage}").columns:
             yield f"collected: the coverage has no column {label}"

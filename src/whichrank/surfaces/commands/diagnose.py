@@ -85,15 +85,19 @@ def answer(
     ray: str | None = None,
     chain: bool = False,
 ) -> int:
-    """Run the skill, print its diagnosis and, with chain, those of the steps that follow; the exit code of the first."""
+    """Run the skill, print its diagnosis and, with chain, those that follow; the exit code of the first."""
     started = perf_counter()
     from whichrank.engine import intake
 
     with joined(ray, keep=True) as cluster, progress("reading dumps") as step:
         reading = intake.begin(paths, on_progress=step, newest=True, cluster=cluster)
-        from whichrank.engine.runner import diagnose_chain  # the slow part of a start, while the dumps are being read
+        from whichrank.engine import runner  # the slow part of a start, while the dumps are being read
+        from whichrank.engine.chain import Step
 
-        steps = diagnose_chain(reading, skill, parameters, chain=chain, cluster=cluster)
+        if chain:
+            steps = runner.diagnose_chain(reading, skill, parameters, cluster=cluster)
+        else:
+            steps = [Step(skill, parameters, runner.diagnose(reading, skill, parameters, cluster=cluster))]
     first = steps[0].diagnosis
     if how.as_json:
         data = first.as_dict(sql=how.as_sql)
