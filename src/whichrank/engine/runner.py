@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
@@ -280,6 +280,20 @@ class Runner:
         ddl = self.evidence.prelude(tables, use_global=use_global)
         return "\n".join([*comment, *(f"{statement};" for statement in ddl)])
 
+    def _lacking(self, skill: Skill) -> list[str]:
+        """The tables that it needs and that have no rows."""
+        lacking = [table for table in skill.needs if not self.evidence.count(table)]
+        if skill.needs_any and not any(map(self.evidence.count, skill.needs_any)):
+            lacking += skill.needs_any
+        return lacking
+
+    def _instead(self, skill: Skill) -> Iterator[Next]:
+        """The related skills that can tell something here."""
+        for id in skill.related:
+            other = self.pack.skill(id)
+            if other.verdict and not self._lacking(other):
+                yield Next(f"whichrank diagnose {self.path} --skill {id}", id)
+
     def _cannot(self, skill: Skill, lacking: list[str]) -> Diagnosis:
         """The diagnosis of a skill whose evidence is not there: what it lacks, and how to get it."""
         ways = {table: self.pack.manifest.tables.get(table, "nothing collects it yet") for table in lacking}
@@ -295,7 +309,7 @@ class Runner:
             findings=[],
             gaps=[Gap("no_rows", [], table, True, f"{table} has no rows: {way}") for table, way in ways.items()],
             coverage=Coverage(),
-            next=[Next(way) for way in dict.fromkeys(ways.values())],
+            next=[*self._instead(skill), *(Next(way) for way in dict.fromkeys(ways.values()))],
             ran=[],
         )
 

@@ -124,12 +124,19 @@ class Guard:
         import duckdb
 
         try:
+            sql.encode()
+        except UnicodeEncodeError:
+            raise QueryRefused("the statement is no text: half a surrogate pair", looked_for=_ONE_STATEMENT) from None
+        try:
             statements = self.connection.extract_statements(sql)
         except duckdb.Error as error:
             raise QueryFailed(str(error), next="whichrank tables") from None
         if len(statements) != 1:
             raise QueryRefused(f"{len(statements)} statements were given", looked_for=_ONE_STATEMENT)
-        kind = statements[0].type.name
+        try:
+            kind = statements[0].type.name
+        except ValueError:  # one that the Python client has no name for: UPDATE EXTENSIONS
+            kind = "such"
         if kind == "EXPLAIN" and _runs(sql):
             kind = "EXPLAIN ANALYZE"
         if kind not in ("SELECT", "EXPLAIN"):

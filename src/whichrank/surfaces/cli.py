@@ -20,7 +20,7 @@ from whichrank.surfaces.complaint import complain
 EXIT_INTERRUPTED = 130
 EXIT_READER_GONE = 141
 # In the order of --help. The module of a command has its name and holds a click command `command`.
-COMMANDS = ("diagnose", "snapshot", "collect", "query", "tables", "skills", "ask")
+COMMANDS = ("diagnose", "snapshot", "collect", "query", "tables", "skills", "ask", "serve")
 
 
 class _Lazy(click.Group):
