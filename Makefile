@@ -44,8 +44,8 @@ fixtures: $(VENV)/.test ## write the built fixtures again
 	$(BIN)/python -m tests.jobs.fixtures
 	$(BIN)/python -m tests.jobs.nccl_fixtures
 
-plugins: ## try the plugin manifests in the real clients (npm; Claude Code and Codex, no login)
-	@bash tools/plugins.sh
+plugins: $(VENV)/.dev ## try the plugin manifests in the real clients (npm; Claude Code and Codex, no login)
+	@PATH="$(abspath $(BIN)):$$PATH" bash tools/plugins.sh
 
 clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -15,15 +15,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import yaml
 from click import Command
 from jinja2 import Environment, Template
 from jinja2.meta import find_undeclared_variables
+from mcp import Client, StdioServerParameters
 
 from whichrank import __version__
 from whichrank.engine.manifest import Pack
-from whichrank.surfaces.cli import COMMANDS, cli
+from whichrank.surfaces.cli import cli
 
 ROOT = Path(__file__).parents[1]
 MANIFESTS = [".claude-plugin/plugin.json", ".codex-plugin/plugin.json", "plugin.json"]
@@ -88,8 +90,6 @@ def test_a_marketplace_offers_this_repository(name: str) -> None:
 def test_a_server_is_whichrank_serve(name: str) -> None:
     server = read(name)["mcpServers"]["whichrank"]
     assert "whichrank serve " in " ".join([server["command"], *server["args"]])
-    if "serve" not in COMMANDS:
-        pytest.skip("this version has no `whichrank serve` yet")
     assert isinstance(cli.get_command(cli.make_context("whichrank", [], resilient_parsing=True), "serve"), Command)
 
 
@@ -105,6 +105,20 @@ def test_the_portable_server_takes_the_store_from_the_environment(store: str, tm
     else:
         assert (done.returncode, done.stdout) == (64, "")
         assert "set WHICHRANK_STORE" in done.stderr
+
+
+def test_the_portable_server_answers_a_client(whichrank_on_path: dict[str, str]) -> None:
+    server = read("mcp.json")["mcpServers"]["whichrank"]
+    env = whichrank_on_path | {"WHICHRANK_STORE": str(DUMPS)}
+    parameters = StdioServerParameters(command=server["command"], args=server["args"], env=env)
+
+    async def call() -> Any:
+        async with Client(parameters) as client:
+            return await client.call_tool("run_skill", {"skill": "watchdog_timeout"})
+
+    answer = anyio.run(call)
+    assert not answer.is_error
+    assert answer.structured_content["culprit_ranks"] == [2]
 
 
 # ---- what agents are told to type ------------------------------------------------------------------------------------
@@ -123,8 +137,6 @@ def test_commands_in_a_page_exist_with_their_options_and_skills(page: Path) -> N
     calls = [call[1].split() for call in CALL.finditer(page.read_text(encoding="utf-8"))]
     assert calls
     for command, *words in calls:
-        if command == "serve" and "serve" not in COMMANDS:
-            continue
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= options_of(command), words
         named = [following for word, following in itertools.pairwise(words) if word == "--skill"]
         assert set(named) <= {entry.id for entry in Pack().manifest.skills}

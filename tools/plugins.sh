@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The plugin manifests in the clients they are for: `make plugins`. Needs node; downloads the clients (600 MB) into
+# The plugin manifests in the clients they are for: `make plugins`. Needs node, and whichrank on PATH; downloads the clients (600 MB) into
 # .cache/clients, writes nothing into the home folder, needs no account.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+store=$PWD/fixtures/nccl_rank_not_joined/evidence
 clients=$PWD/.cache/clients
 npm install --silent --no-audit --no-fund --prefix "$clients" @anthropic-ai/claude-code@2 @openai/codex@0
 PATH=$clients/node_modules/.bin:$PATH
@@ -34,6 +35,10 @@ details=$(claude plugin details whichrank@whichrank)
 for folder in "${skills[@]}"; do
     expect "$(basename "$folder")" echo "$details"
 done >/dev/null
+# From a folder of the user's, with whichrank on PATH: Claude Code starts the server and speaks to it.
+cd "$scratch"
+WHICHRANK_STORE=$store expect "whichrank serve $store - ✔ Connected" claude mcp list
+cd "$scratch/plugin"
 expect "codex-cli" codex --version
 expect "Added marketplace" codex plugin marketplace add "$PWD"
 expect "Added plugin" codex plugin add whichrank@whichrank
