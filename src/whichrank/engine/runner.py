@@ -280,13 +280,6 @@ class Runner:
         ddl = self.evidence.prelude(tables, use_global=use_global)
         return "\n".join([*comment, *(f"{statement};" for statement in ddl)])
 
-    def _lacking(self, skill: Skill) -> list[str]:
-        """The tables that it needs and that have no rows."""
-        lacking = [table for table in skill.needs if not self.evidence.count(table)]
-        if skill.needs_any and not any(map(self.evidence.count, skill.needs_any)):
-            lacking += skill.needs_any
-        return lacking
-
     def _instead(self, skill: Skill) -> Iterator[Next]:
         """The related skills that can tell something here."""
         for id in skill.related:
