@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from whichrank.engine.chain import Step
-from whichrank.engine.diagnosis import Diagnosis, Finding
+from whichrank.engine.diagnosis import INSUFFICIENT, Diagnosis, Finding
 
 _SEVERITY = 10  # column of the labels
 _TEXT = 28  # column of the texts
@@ -40,7 +40,7 @@ def screen(
     lines += [] if shown else [""]
     lines += _collected(diagnosis, width)
     lines += _not_seen(diagnosis, everything, width)
-    if not shown:  # what can be asked of the same evidence; how to get more evidence stands among the gaps
+    if not shown and diagnosis.category == INSUFFICIENT:  # what can be asked of the same evidence; how to get more evidence stands among the gaps
         lines += [f"  next: {step.command}" for step in diagnosis.next if step.skill]
     lines.append(_footer(diagnosis, seconds))
     return "\n".join(line.rstrip() for line in lines)
