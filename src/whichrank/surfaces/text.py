@@ -40,7 +40,7 @@ def screen(
     lines += [] if shown else [""]
     lines += _collected(diagnosis, width)
     lines += _not_seen(diagnosis, everything, width)
-    if not shown and diagnosis.category == INSUFFICIENT:  # what can be asked of the same evidence; how to get more evidence stands among the gaps
+    if not shown and diagnosis.category == INSUFFICIENT:  # the same evidence can tell something else
         lines += [f"  next: {step.command}" for step in diagnosis.next if step.skill]
     lines.append(_footer(diagnosis, seconds))
     return "\n".join(line.rstrip() for line in lines)
