@@ -10,7 +10,9 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 from whichrank.collectors.watchdog_log_formats import TRIGGER
@@ -18,8 +20,8 @@ from whichrank.collectors.watchdog_log_formats import TRIGGER
 HEAD = 1 << 16  # bytes at either end in which a log shows what it is
 MAX_LINE = 1 << 14  # bytes of a line that are looked at: the longest message of ours has some thousand
 _CHUNK = 1 << 20
-_BLOCK = 1 << 15
-_FEW = 8 << 20  # bytes below which importing pyarrow's functions costs more than it saves
+_BLOCK = 1 << 16
+_FEW = 1 << 18  # bytes below which importing pyarrow's functions costs more than it saves
 _GZIP = b"\x1f\x8b"
 _TRIGGER = re.compile(TRIGGER.encode())
 # What no other text in a folder of dumps has: a note that speaks of collectives is no log.
@@ -111,20 +113,34 @@ class Lines:
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for chunk in self._chunks():
-            for block, hit in _blocks(chunk, self._large):
-                if hit or self._follow:
-                    yield from self._interesting(block)
-                else:
-                    self.number += block.count(b"\n")
+            done = 0
+            for start, end in _hits(chunk) if self._large else ((0, len(chunk)),):
+                if self._follow and done < start:  # a report goes on where no line has a word of ours
+                    head = _end_of_lines(chunk, done, self._follow)
+                    yield from self._lines(chunk[done : min(head, start)], None)
+                    done = min(head, start)
+                self.number += chunk.count(b"\n", done, start)
+                block = chunk[start:end]
+                yield from self._lines(block, _hit_lines(block) if self._large else _TRIGGER)
+                done = end
+            if self._follow and done < len(chunk):
+                head = _end_of_lines(chunk, done, self._follow)
+                yield from self._lines(chunk[done:head], None)
+                done = head
+            self.number += chunk.count(b"\n", done)
 
-    def _interesting(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        search = _TRIGGER.search
-        for line in block.removesuffix(b"\n").split(b"\n"):
+    def _lines(self, block: bytes, told: re.Pattern[bytes] | Sequence[bool] | None) -> Iterator[tuple[int, bytes]]:
+        """The lines of a block that are asked for. told: for each whether it has a word of ours, or how to find out."""
+        lines = block.removesuffix(b"\n").split(b"\n")
+        if isinstance(told, re.Pattern):
+            search = told.search
+            told = [search(line, 0, MAX_LINE) is not None for line in lines]
+        for line, hit in zip(lines, told or repeat(False), strict=False):
             self.number += 1
             if self._follow:
                 self._follow -= 1
                 yield self.number, line[:MAX_LINE]
-            elif search(line, 0, MAX_LINE):
+            elif hit:
                 yield self.number, line[:MAX_LINE]
 
     def _chunks(self) -> Iterator[bytes]:
@@ -171,18 +187,34 @@ def _unpacked(path: Path, on_read: Progress | None) -> Iterator[bytes]:
             raise EOFError("it was cut off while it was packed")
 
 
-def _blocks(chunk: bytes, large: bool) -> Iterator[tuple[bytes, bool]]:
-    """Pieces of whole lines, and whether one of them may hold a word of ours."""
-    if not large:
-        yield chunk, True
-        return
+def _hits(chunk: bytes) -> Iterator[tuple[int, int]]:
+    """Pieces of whole lines (where they start and end) one of which may hold a word of ours. Nothing is copied."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    pieces, start = [], 0
-    while start < len(chunk):
-        end = chunk.find(b"\n", start + _BLOCK) + 1 or len(chunk)
-        pieces.append(chunk[start:end])
-        start = end
-    hits = pc.match_substring_regex(pa.array(pieces, pa.binary()), TRIGGER).to_pylist()
-    yield from zip(pieces, hits, strict=True)
+    ends = array("i", (0,))
+    while ends[-1] < len(chunk):
+        ends.append(chunk.find(b"\n", ends[-1] + _BLOCK) + 1 or len(chunk))
+    pieces = pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(chunk)])
+    for place, hit in enumerate(pc.match_substring_regex(pieces, TRIGGER).to_pylist()):
+        if hit:
+            yield ends[place], ends[place + 1]
+
+
+def _hit_lines(block: bytes) -> list[bool]:
+    """For each line of a block whether it has a word of ours."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lines = [line[:MAX_LINE] for line in block.removesuffix(b"\n").split(b"\n")]
+    hits: list[bool] = pc.match_substring_regex(pa.array(lines, pa.binary()), TRIGGER).to_pylist()
+    return hits
+
+
+def _end_of_lines(chunk: bytes, start: int, lines: int) -> int:
+    """Where that many lines from `start` on end, or the chunk."""
+    for _ in range(lines):
+        start = chunk.find(b"\n", start) + 1
+        if not start:
+            return len(chunk)
+    return start
