@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.log import PREFIXES, Log
-from tests.verdict import ROOT, Verdict, diagnosis_of, verdict_of
+from tests.jobs.log_fixtures import LOGS
+from tests.verdict import FIXTURES, ROOT, Verdict, diagnosis_of, verdict_of
 
 SHARED = ROOT.parent / "shared" / "data" / "logs"
 PUBLIC = sorted(path.name for path in SHARED.iterdir() if path.is_dir()) if SHARED.is_dir() else ["absent"]
@@ -309,3 +310,11 @@ def test_a_healthy_log_is_silent(tmp_path: Path) -> None:
     assert (diagnosis.category, diagnosis.findings, diagnosis.exit_code) == (None, [], 0)
     (tmp_path / "plain.log").write_text("epoch 1\nepoch 2\n")
     assert diagnosis_of(tmp_path / "plain.log").category is None
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_built_fixtures_are_what_the_builder_writes(name: str, tmp_path: Path) -> None:
+    LOGS[name].write(tmp_path)
+    evidence = FIXTURES / name / "evidence"
+    written = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert written == {p.relative_to(evidence): p.read_bytes() for p in evidence.rglob("*") if p.is_file()}

@@ -36,7 +36,8 @@ def _fixture_truth(name: str) -> Truth:
 
 
 def _subjects() -> list[str]:
-    return [*cases(), *(f"story:{name}" for name in _stories())]
+    dumps = [name for name in cases() if not name.startswith("log_")]
+    return [*dumps, *(f"story:{name}" for name in _stories())]
 
 
 def _place(subject: str, folder: Path) -> tuple[Path, Truth]:
