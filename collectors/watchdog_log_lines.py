@@ -11,7 +11,9 @@ import io
 import re
 import zlib
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
@@ -19,9 +21,11 @@ from whichrank.collectors.watchdog_log_formats import TRIGGER
 
 HEAD = 1 << 16  # bytes at either end in which a log shows what it is
 MAX_LINE = 1 << 14  # bytes of a line that are looked at: the longest message of ours has some thousand
-_CHUNK = 1 << 20
+_CHUNK = 1 << 21
 _BLOCK = 1 << 16
 _FEW = 1 << 18  # bytes below which importing pyarrow's functions costs more than it saves
+_WORKERS = 2
+_AHEAD = 4  # chunks
 _GZIP = b"\x1f\x8b"
 _TRIGGER = re.compile(TRIGGER.encode())
 # What no other text in a folder of dumps has: a note that speaks of collectives is no log.
@@ -112,9 +116,9 @@ class Lines:
         self._follow = 0
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for chunk in self._chunks():
+        for chunk, hits in self._scanned():
             done = 0
-            for start, end in _hits(chunk) if self._large else ((0, len(chunk)),):
+            for start, end in hits:
                 if self._follow and done < start:  # a report goes on where no line has a word of ours
                     head = _end_of_lines(chunk, done, self._follow)
                     yield from self._lines(chunk[done : min(head, start)], None)
@@ -142,6 +146,21 @@ class Lines:
                 yield self.number, line[:MAX_LINE]
             elif hit:
                 yield self.number, line[:MAX_LINE]
+
+    def _scanned(self) -> Iterator[tuple[bytes, list[tuple[int, int]]]]:
+        """The chunks, and where in them to look. Arrow scans without Python's lock, beside the counting of lines."""
+        if not self._large:
+            yield from ((chunk, [(0, len(chunk))]) for chunk in self._chunks())
+            return
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            ahead: deque[tuple[bytes, Future[list[tuple[int, int]]]]] = deque()
+            for chunk in self._chunks():
+                ahead.append((chunk, pool.submit(_hits, chunk)))
+                if len(ahead) > _AHEAD:
+                    first, scanned = ahead.popleft()
+                    yield first, scanned.result()
+            for chunk, scanned in ahead:
+                yield chunk, scanned.result()
 
     def _chunks(self) -> Iterator[bytes]:
         """The file in pieces that end with a line; of a line longer than a piece only its beginning."""
@@ -187,7 +206,7 @@ def _unpacked(path: Path, on_read: Progress | None) -> Iterator[bytes]:
             raise EOFError("it was cut off while it was packed")
 
 
-def _hits(chunk: bytes) -> Iterator[tuple[int, int]]:
+def _hits(chunk: bytes) -> list[tuple[int, int]]:
     """Pieces of whole lines (where they start and end) one of which may hold a word of ours. Nothing is copied."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -196,9 +215,8 @@ def _hits(chunk: bytes) -> Iterator[tuple[int, int]]:
     while ends[-1] < len(chunk):
         ends.append(chunk.find(b"\n", ends[-1] + _BLOCK) + 1 or len(chunk))
     pieces = pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(chunk)])
-    for place, hit in enumerate(pc.match_substring_regex(pieces, TRIGGER).to_pylist()):
-        if hit:
-            yield ends[place], ends[place + 1]
+    hits = pc.match_substring_regex(pieces, TRIGGER).to_pylist()
+    return [(ends[place], ends[place + 1]) for place, hit in enumerate(hits) if hit]
 
 
 def _hit_lines(block: bytes) -> list[bool]:

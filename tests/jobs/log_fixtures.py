@@ -1,5 +1,7 @@
 """Writes the fixtures of logs: `python -m tests.jobs.log_fixtures [CASE ...]` (all without names)."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import shutil
