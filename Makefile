@@ -35,6 +35,7 @@ docs: $(VENV)/.dev ## write the generated pages and README blocks
 bench: $(VENV)/.test ## time what must stay fast
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.live
+	$(BIN)/python -m benchmarks.logs
 
 record: $(VENV)/.test ## record evidence from real jobs again
 	$(BIN)/python -m tests.jobs.record
@@ -43,6 +44,7 @@ record: $(VENV)/.test ## record evidence from real jobs again
 fixtures: $(VENV)/.test ## write the built fixtures again
 	$(BIN)/python -m tests.jobs.fixtures
 	$(BIN)/python -m tests.jobs.nccl_fixtures
+	$(BIN)/python -m tests.jobs.log_fixtures
 
 plugins: $(VENV)/.dev ## try the plugin manifests in the real clients (npm; Claude Code and Codex, no login)
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/plugins.sh

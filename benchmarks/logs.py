@@ -76,8 +76,8 @@ def write(path: Path, size: int, *, errors: bool = False) -> Path:
 
 
 def loop(path: Path) -> None:
-    """The yardstick: every line, and nothing done with it."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    """The yardstick: every line as text, and nothing done with it."""
+    with gzip.open(path, "rt", errors="replace") if path.suffix == ".gz" else path.open(errors="replace") as file:
         for _ in file:
             pass
 

@@ -21,7 +21,7 @@ from whichrank.collectors.watchdog_log_formats import TRIGGER
 
 HEAD = 1 << 16  # bytes at either end in which a log shows what it is
 MAX_LINE = 1 << 14  # bytes of a line that are looked at: the longest message of ours has some thousand
-_CHUNK = 1 << 21
+_CHUNK = 1 << 20
 _BLOCK = 1 << 16
 _FEW = 1 << 18  # bytes below which importing pyarrow's functions costs more than it saves
 _WORKERS = 2

@@ -32,6 +32,31 @@ def notes_of(*paths: Path) -> list[tuple[str, str]]:
     return [(row["kind"], row["severity"]) for table in tables for row in table.to_pylist()]
 
 
+def test_reports_below_a_line_belong_to_its_rank(tmp_path: Path) -> None:
+    """Two ranks at once: each frame is of the rank above it; torchrun's summary names its own."""
+    log = (
+        Log()
+        .c10(4, "Stack trace of the failed collective: ")
+        .says(4, "#0 all_reduce from distributed_c10d.py:2968", "#1 step from train.py:88")
+    )
+    log.c10(6, "Stack trace of the failed collective: ").says(
+        6, "#0 broadcast from distributed_c10d.py:2801"
+    ).torchrun_ends(7, -9, others=(1,))
+    found = [
+        (row["kind"], row["rank"], row["exit_code"], row["signal"], row["is_first"])
+        for row in rows_of(log.write(tmp_path / "job.log"))
+    ]
+    assert found == [
+        ("stack_head", 4, None, None, None),
+        ("stack_frame", 4, None, None, None),
+        ("stack_frame", 4, None, None, None),
+        ("stack_head", 6, None, None, None),
+        ("stack_frame", 6, None, None, None),
+        ("elastic_failure", 1, -6, "SIGKILL", False),
+        ("elastic_failure", 7, -9, "SIGKILL", True),
+    ]
+
+
 def job() -> Log:
     return Log().times_out(0, 7).times_out(1, 7).signalled(2, 6, 6, by=0)
 
