@@ -42,15 +42,25 @@ def diagnose(
     pack: Pack | None = None,
     on_progress: Progress | None = None,
     cluster: RayCluster | None = None,
+    language: str = "en",
 ) -> Diagnosis:
     """Read the paths and run one skill on them. A `Reading` is one that has begun.
 
     parameters: name -> value, as text or typed. cluster: where the facts of single ranks are made.
+    language: in which findings say what they say (see language.py).
     Raises UsageError (unknown skill or parameter), NoEvidence, BrokenPack.
     """
-    return diagnose_chain(paths, skill, parameters, chain=False, pack=pack, on_progress=on_progress, cluster=cluster)[
-        0
-    ].diagnosis
+    steps = diagnose_chain(
+        paths,
+        skill,
+        parameters,
+        chain=False,
+        pack=pack,
+        on_progress=on_progress,
+        cluster=cluster,
+        language=language,
+    )
+    return steps[0].diagnosis
 
 
 def diagnose_chain(
@@ -62,6 +72,7 @@ def diagnose_chain(
     pack: Pack | None = None,
     on_progress: Progress | None = None,
     cluster: RayCluster | None = None,
+    language: str = "en",
 ) -> list[Step]:
     """The same, and then the next step of each verdict (see chain.py); at least one step."""
     pack = pack or Pack()
@@ -78,7 +89,7 @@ def diagnose_chain(
             with intake.open_evidence(begun, meanwhile=meanwhile) as evidence:
                 if cluster:
                     cluster.take_stock(evidence)
-                runner = Runner(pack, evidence, shlex.join(map(str, given)), cluster)
+                runner = Runner(pack, evidence, shlex.join(map(str, given)), cluster, language)
                 steps = follow(runner, skill, parameters, longest=LONGEST if chain else 1)
                 evidence.check_nothing_went()
                 return steps
@@ -94,11 +105,19 @@ def diagnose_chain(
 class Runner:
     """Runs skills on one evidence; facts are made once per set of parameters."""
 
-    def __init__(self, pack: Pack, evidence: Evidence, path: str = "STORE", cluster: RayCluster | None = None) -> None:
+    def __init__(
+        self,
+        pack: Pack,
+        evidence: Evidence,
+        path: str = "STORE",
+        cluster: RayCluster | None = None,
+        language: str = "en",
+    ) -> None:
         self.pack = pack
         self.evidence = evidence
         self.path = path
         self.cluster = cluster
+        self.language = language
         self._made: dict[str, object] = {}
         self._ran: list[Ran] = []
 
@@ -108,7 +127,7 @@ class Runner:
         values = skill.resolve(dict(parameters or {}))
         survey = self._survey(skill, values) if skill.surveys else None
         self._ran = survey.ran if survey else []
-        speaker = Speaker(self.pack, skill, self.path)
+        speaker = Speaker(self.pack, skill, self.path, self.language)
         lacking = self._lacking(skill)
         if lacking or not skill.verdict:
             return self._cannot(skill, lacking)

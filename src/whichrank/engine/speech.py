@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whichrank.engine.diagnosis import Coverage, Finding, Gap, Next
+from whichrank.engine.language import sayings
 from whichrank.engine.words import ranks_text, render, variables
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ class Speaker:
     A template that fails must not cost the reader the verdict: plain words stand in for it and `broken` says where.
     """
 
-    def __init__(self, pack: Pack, skill: Skill, path: str) -> None:
+    def __init__(self, pack: Pack, skill: Skill, path: str, language: str = "en") -> None:
         self.pack = pack
         self.skill = skill
         self.path = path
+        self.language = language
         self.broken: list[str] = []
+        self._sayings = sayings(pack.skill_path(skill.id), language) if language != "en" else {}
 
     def finding(self, check: Check, row: Row) -> Finding:
         """The finding for one row of `check`."""
@@ -49,7 +52,7 @@ class Speaker:
             headline=" ".join(
                 filter(None, (say("headline", check.headline, plain), say("verdict_also", self.skill.verdict_also)))
             ),
-            says=say("says", check.says, plain),
+            says=self._saying(check, known) or say("says", check.says, plain),
             means=say("means", check.means),
             shows=self._labelled(self.skill.shows, known, say),
             could_be_wrong_if=[text for t in check.might_be_wrong_if if (text := say("might_be_wrong_if", t))],
@@ -113,11 +116,16 @@ class Speaker:
             steps.append(Next(command, target.id, values))
         return steps
 
-    def _render(self, key: str, template: str, row: Row, otherwise: str) -> str:
+    def _saying(self, check: Check, row: Row) -> str:
+        """What the check says in the reader's language; empty where nobody has said it in that."""
+        template = self._sayings.get(check.check, "")
+        return self._render(f"{self.language}: {check.check}", template, row, "", self.language)
+
+    def _render(self, key: str, template: str, row: Row, otherwise: str, language: str = "en") -> str:
         from jinja2 import TemplateError
 
         try:
-            return render(template, row)
+            return render(template, row, language)
         except (TemplateError, TypeError, ValueError) as error:
             self.broken.append(f"{self.pack.skill_path(self.skill.id)}: {key}: {error}")
             return otherwise

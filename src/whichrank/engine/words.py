@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
+# A template is broken into lines where it is long; Chinese has no blank there, nor beside its punctuation.
+_HAN, _STOPS = "\u4e00-\u9fff", "，。；：、（）"
+_BLANK = re.compile(f"(?<=[{_HAN}{_STOPS}]) (?=[{_HAN}{_STOPS}])|(?<=[{_STOPS}]) | (?=[{_STOPS}])")
+LANGUAGES = ("en", "zh")
 _PIECES = 8  # runs of ranks shown before the rest is only counted
 
 
@@ -62,25 +67,49 @@ def at(group: str | None, seq: int | None) -> str:
 FILTERS = {"ranks": ranks_text, "numbers": numbers, "agree": agree, "seconds": seconds_text, "at": at}
 
 
+def _ranks_zh(ranks: Sequence[int] | None) -> str:
+    if ranks is None:
+        return "未知的 rank"
+    return f"rank {numbers(ranks)}" if ranks else "没有 rank"
+
+
+def _seconds_zh(seconds: float | None) -> str:
+    if seconds is None:
+        return "未知时长"
+    said = seconds_text(seconds)
+    for unit, chinese in ((" min", " 分钟"), (" s", " 秒"), (" h", " 小时")):
+        said = said.removesuffix(unit) + chinese if said.endswith(unit) else said
+    return said
+
+
+def _at_zh(group: str | None, seq: int | None) -> str:
+    return at(group or "未知的组", seq)
+
+
+FILTERS_ZH = FILTERS | {"ranks": _ranks_zh, "seconds": _seconds_zh, "at": _at_zh}
+
+
 @cache
-def templates() -> SandboxedEnvironment:
+def templates(language: str = "en") -> SandboxedEnvironment:
     """The environment of all words: sandboxed, undefined names are errors, NULL prints as `unknown`."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
+    unknown = "未知" if language == "zh" else "unknown"
     environment = SandboxedEnvironment(
         undefined=StrictUndefined,
         trim_blocks=True,
-        finalize=lambda value: "unknown" if value is None else value,
+        finalize=lambda value: unknown if value is None else value,
     )
-    environment.filters.update(FILTERS)
+    environment.filters.update(FILTERS_ZH if language == "zh" else FILTERS)
     return environment
 
 
-def render(template: str, row: Mapping[str, Any]) -> str:
+def render(template: str, row: Mapping[str, Any], language: str = "en") -> str:
     """One line of words. Raises jinja2.TemplateError (a name the row lacks, a syntax error)."""
-    text: str = templates().from_string(template).render(row) if "{" in template else template
-    return " ".join(text.split())
+    text: str = templates(language).from_string(template).render(row) if "{" in template else template
+    line = " ".join(text.split())
+    return line if language == "en" else _BLANK.sub("", line)
 
 
 @cache

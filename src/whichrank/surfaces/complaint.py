@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
+from whichrank.surfaces.columns import wrapped
 from whichrank.surfaces.terminal import colour_of, width_of
 
 if TYPE_CHECKING:
@@ -28,22 +28,18 @@ def complain(error: Mapping[str, str | None], as_json: bool) -> None:
 def left_out(pack: Pack) -> None:
     """Say on stderr which skills of other people were left out, and why."""
     for note in pack.notes():
-        click.echo("\n".join(_wrapped(f"note: {note}", width_of(sys.stderr))), err=True)
+        click.echo("\n".join(wrapped(f"note: {note}", width_of(sys.stderr))), err=True)
 
 
 def text(error: Mapping[str, str | None], width: int = 80, colour: bool = False) -> str:
     """The lines for a person. What DuckDB drew (a caret below a column) keeps its lines."""
     what = str(error["error"])
-    lines = what.splitlines() if "\n" in what else _wrapped(what, width - 11)
+    lines = what.splitlines() if "\n" in what else wrapped(what, width - 11)
     shown = ["whichrank: " + lines[0], *(f"           {line}" for line in lines[1:])]
     if colour:
         shown[0] = click.style(shown[0], bold=True)
     for label, key in (("looked for", "looked_for"), ("next", "next")):
         if value := error.get(key):
-            for number, line in enumerate(_wrapped(value, width - 14)):
+            for number, line in enumerate(wrapped(value, width - 14)):
                 shown.append(f"  {label if number == 0 else '':<12}{line}")
     return "\n".join(line.rstrip() for line in shown)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]

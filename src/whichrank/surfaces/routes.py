@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from whichrank.engine.routing import Routing
+from whichrank.surfaces.columns import wrapped
 
 _INDENT = "  "
 
@@ -16,12 +15,12 @@ def routes(routing: Routing, width: int = 80) -> str:
         return "\n".join([*lines, *_row("next", routing.next, width)])
     blocks = []
     for match in routing.matches:
-        lines = textwrap.wrap(f"{match.skill}: {match.question}", width)
+        lines = wrapped(f"{match.skill}: {match.question}", width)
         lines += _row("matched", ", ".join(match.matched), width)
         blocks.append("\n".join([*lines, *_row("run", match.command, width)]))
     return "\n\n".join(blocks)
 
 
 def _row(label: str, text: str, width: int) -> list[str]:
-    parts = textwrap.wrap(text, width - 12, break_long_words=False, break_on_hyphens=False)
+    parts = wrapped(text, width - 12)
     return [f"{_INDENT}{label if number == 0 else '':<10}{part}" for number, part in enumerate(parts)]

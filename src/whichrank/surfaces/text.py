@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 import click
 
 from whichrank.engine.chain import Step
 from whichrank.engine.diagnosis import INSUFFICIENT, Diagnosis, Finding
+from whichrank.surfaces.columns import columns, padded, wrapped
 
 _SEVERITY = 10  # column of the labels
 _TEXT = 28  # column of the texts
@@ -29,7 +29,7 @@ def screen(
     everything: with the findings that others explain, meanings, and every gap.
     seconds:    time taken, for the last line; None leaves it out (goldens).
     """
-    headline = _wrapped(f"{diagnosis.skill}: {diagnosis.verdict}", width)
+    headline = wrapped(f"{diagnosis.skill}: {diagnosis.verdict}", width)
     lines = [click.style(line, bold=True) if colour else line for line in headline]
     roots = [finding for finding in diagnosis.findings if finding.root]
     others = [finding for finding in diagnosis.findings if not finding.root]
@@ -48,7 +48,7 @@ def screen(
 
 def path_of(steps: Sequence[Step], width: int = 80) -> str:
     """The way of a chain, in a line or two."""
-    return "\n".join(_wrapped("path: " + " -> ".join(step.label for step in steps), width))
+    return "\n".join(wrapped("path: " + " -> ".join(step.label for step in steps), width))
 
 
 def _finding(finding: Finding, everything: bool, width: int, colour: bool) -> Iterator[str]:
@@ -71,10 +71,10 @@ def _row(label: str, text: str, width: int) -> list[str]:
     column = _TEXT - _SEVERITY
     if text.startswith("whichrank ") and len(text) > width - _TEXT:
         return [label, text] if label else [text]  # a command that was cut in two cannot be copied
-    lines = _wrapped(text, width - _TEXT)
-    if len(label) >= column:
+    lines = wrapped(text, width - _TEXT)
+    if columns(label) >= column:
         return [label, *(" " * column + line for line in lines)]
-    return [f"{label if number == 0 else '':<{column}}{line}" for number, line in enumerate(lines)]
+    return [padded(label if number == 0 else "", column) + line for number, line in enumerate(lines)]
 
 
 def _folded(roots: Sequence[Finding], shown: Sequence[Finding], total: int, everything: bool, width: int) -> list[str]:
@@ -102,7 +102,7 @@ def _count(number: int, word: str) -> str:
 def _collected(diagnosis: Diagnosis, width: int) -> Iterator[str]:
     for label, rows in diagnosis.coverage.collected.items():
         for number, row in enumerate(rows):
-            first, *rest = _wrapped(row["says"], width - 12)
+            first, *rest = wrapped(row["says"], width - 12)
             yield f"  {label if number == 0 else '':<10}{first}"
             yield from (" " * 14 + line for line in rest)
 
@@ -138,8 +138,4 @@ def _footer(diagnosis: Diagnosis, seconds: float | None) -> str:
 
 
 def _indented(line: str, width: int, indent: int = 2) -> list[str]:
-    return [" " * indent + part for part in _wrapped(line, width - indent)]
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [" " * indent + part for part in wrapped(line, width - indent)]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from whichrank.errors import EXIT_CANNOT_DIAGNOSE, EXIT_NOTHING_FOUND, UsageError, WhichrankError
-from whichrank.surfaces.parameters import name_and_value
+from whichrank.surfaces.parameters import language, name_and_value
 
 
 @click.command(short_help="Find the skill for a question or a line of a log.")
@@ -19,8 +19,11 @@ from whichrank.surfaces.parameters import name_and_value
 @click.option(
     "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=name_and_value, help="Of the skill."
 )
+@language
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --run that of diagnose.")
-def command(words: tuple[str, ...], paths: tuple[Path, ...], parameters: dict[str, Any], as_json: bool) -> int:
+def command(
+    words: tuple[str, ...], paths: tuple[Path, ...], parameters: dict[str, Any], language: str | None, as_json: bool
+) -> int:
     """Find the skill for a question, keywords, or a line of a log; in English or Chinese.
 
     --run PATH runs the first on evidence: dumps, logs, a store. May be given several times.
@@ -41,7 +44,7 @@ def command(words: tuple[str, ...], paths: tuple[Path, ...], parameters: dict[st
             raise WhichrankError("no skill fits these words", looked_for=routing.searched, next=routing.next)
         from whichrank.surfaces.commands.diagnose import Output, answer
 
-        return answer(paths, routing.matches[0].skill, parameters, Output(as_json))
+        return answer(paths, routing.matches[0].skill, parameters, Output(as_json, language=language))
     if as_json:
         click.echo(json.dumps(routing.as_dict(), indent=2, ensure_ascii=False))
     else:

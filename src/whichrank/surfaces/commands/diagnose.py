@@ -13,7 +13,7 @@ import click
 
 from whichrank.errors import UsageError
 from whichrank.surfaces.cluster import joined
-from whichrank.surfaces.parameters import name_and_value
+from whichrank.surfaces.parameters import language, name_and_value
 from whichrank.surfaces.terminal import colour_of, progress, width_of
 
 
@@ -35,6 +35,7 @@ from whichrank.surfaces.terminal import colour_of, progress, width_of
 @click.option("--ray", metavar="ADDRESS", help="Read dumps on a Ray cluster: auto, local, or its address.")
 @click.option("--local", is_flag=True, help="Look only at what this host collected.")
 @click.option("--chain", is_flag=True, help="Also run the next step of the verdict, and that of the next.")
+@language
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; its keys never change meaning.")
 @click.option("--all", "everything", is_flag=True, help="Also show consequences, meanings and every gap.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print every statement that was run, for any DuckDB client.")
@@ -47,6 +48,7 @@ def command(
     ray: str | None,
     local: bool,
     chain: bool,
+    language: str | None,
     as_json: bool,
     everything: bool,
     as_sql: bool,
@@ -63,17 +65,18 @@ def command(
         parameters = {**parameters, "use_global": False}
     if ask:
         _ask(paths, wait_s)
-    how = Output(as_json, everything, as_sql)
+    how = Output(as_json, everything, as_sql, language)
     return answer(paths, skill, parameters, how, ray=ray, chain=chain)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What to print."""
+    """What to print. language: None is that of the environment."""
 
     as_json: bool = False
     everything: bool = False
     as_sql: bool = False
+    language: str | None = None
 
 
 def answer(
@@ -93,11 +96,14 @@ def answer(
         reading = intake.begin(paths, on_progress=step, newest=True, cluster=cluster)
         from whichrank.engine import runner  # the slow part of a start, while the dumps are being read
         from whichrank.engine.chain import Step
+        from whichrank.engine.language import language_of
 
+        spoken = how.language or language_of()
         if chain:
-            steps = runner.diagnose_chain(reading, skill, parameters, cluster=cluster)
+            steps = runner.diagnose_chain(reading, skill, parameters, cluster=cluster, language=spoken)
         else:
-            steps = [Step(skill, parameters, runner.diagnose(reading, skill, parameters, cluster=cluster))]
+            found = runner.diagnose(reading, skill, parameters, cluster=cluster, language=spoken)
+            steps = [Step(skill, parameters, found)]
     first = steps[0].diagnosis
     if how.as_json:
         data = first.as_dict(sql=how.as_sql)
