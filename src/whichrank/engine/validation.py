@@ -12,10 +12,11 @@ from typing import Any
 from jinja2 import TemplateSyntaxError, meta
 from pydantic import TypeAdapter, ValidationError
 
+from whichrank.engine.language import sayings
 from whichrank.engine.manifest import MANIFEST, Check, Manifest, Pack, Skill
 from whichrank.engine.query import Query, parameters_used
 from whichrank.engine.speech import CONTRACT
-from whichrank.engine.words import templates
+from whichrank.engine.words import LANGUAGES, templates, variables
 from whichrank.errors import BrokenPack
 from whichrank.tables import by_name
 
@@ -124,6 +125,7 @@ def _skill(pack: Pack, skill: Skill) -> Iterator[str]:
     yield from _parameters(pack, skill, wanted)
     for check in skill.checks:
         yield from _check(pack, skill, check, ids)
+    yield from _other_languages(pack, skill)
     columns = [pack.library.get(f"checks.{check.check}").columns for check in skill.checks]
     for label, text in skill.shows.items():  # is shown where a row has its columns
         wrong = [list(_template(f"shows.{label}", f"{label} {text}", known)) for known in columns]
@@ -173,6 +175,24 @@ def _check(pack: Pack, skill: Skill, check: Check, ids: set[str]) -> Iterator[st
             yield f"{key}.next.parameters: {check.next.skill} has no parameter {', '.join(sorted(unknown))}"
     for name, text in texts:
         yield from _template(f"{key}.{name}", text, columns)
+
+
+def _other_languages(pack: Pack, skill: Skill) -> Iterator[str]:
+    """What is said in another language needs the same variables: whatever the English text tells, it tells."""
+    said = {check.check: check.says for check in skill.checks}
+    for language in LANGUAGES[1:]:
+        for name, text in sayings(pack.skill_path(skill.id), language).items():
+            key = f"{language}.yaml: {name}"
+            if name not in said:
+                yield f"{key}: there is no such check"
+                continue
+            try:
+                templates(language).parse(text)
+            except TemplateSyntaxError as error:
+                yield f"{key}: {error}"
+                continue
+            if differing := variables(text) ^ variables(said[name]):
+                yield f"{key}: {', '.join(sorted(differing))} is in one of the texts only"
 
 
 def _template(key: str, text: str, columns: Iterable[str]) -> Iterator[str]:

@@ -8,6 +8,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from whichrank.surfaces.columns import columns as columns_of
+from whichrank.surfaces.columns import padded
+
 if TYPE_CHECKING:
     from whichrank.store.guard import Answer
 
@@ -17,12 +20,12 @@ _CELL = 60  # characters of a cell before it is cut
 def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], cell: int = _CELL) -> str:
     """Columns side by side, two spaces between them, numbers to the right; ends with a newline."""
     texts = [[_cell(value, cell) for value in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(columns), *texts]) for i in range(len(columns))]
+    widths = [max(columns_of(line[i]) for line in [list(columns), *texts]) for i in range(len(columns))]
     right = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))]
     lines = [list(columns), ["-" * width for width in widths], *texts]
     return "".join(
         "  ".join(
-            f"{text:>{w}}" if r else f"{text:<{w}}" for text, w, r in zip(line, widths, right, strict=True)
+            f"{text:>{w}}" if r else padded(text, w) for text, w, r in zip(line, widths, right, strict=True)
         ).rstrip()
         + "\n"
         for line in lines
