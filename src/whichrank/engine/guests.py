@@ -42,7 +42,8 @@ class Guests:
                 self._take(pack, folder)
             except (BrokenPack, OSError, UnicodeError) as error:
                 self._note(folder / MANIFEST, error)
-        self._leave_out_broken(pack)
+        if self.paths:  # checking them takes more imports than finding that there are none
+            self._leave_out_broken(pack)
 
     def entries(self) -> list[Entry]:
         """As the manifest would list them."""
