@@ -169,6 +169,13 @@ class Runner:
         values |= survey.values()
         return survey
 
+    def _lacking(self, skill: Skill) -> list[str]:
+        """The tables that it needs and that have no rows."""
+        lacking = [table for table in skill.needs if not self.evidence.count(table)]
+        if skill.needs_any and not any(map(self.evidence.count, skill.needs_any)):
+            lacking += skill.needs_any
+        return lacking
+
     def make_facts(self, ids: Iterable[str], values: Values) -> None:
         """Make the facts these queries read, unless they stand already for the same values."""
         ids = list(ids)
