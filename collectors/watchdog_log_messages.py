@@ -69,6 +69,7 @@ class Messages:
         self.lines = Lines(path, on_read)
         self._last = Piece("")  # the last message with a head: reports below it are its own
         self._report: str | None = None
+        self._processes: set[int] = set()
         self._agents: dict[int | None, _Agent] = {}  # torchrun's summaries, by the task that prints them
 
     def __iter__(self) -> Iterator[Message]:
@@ -88,6 +89,9 @@ class Messages:
             elif parts:
                 waiting = None
             for piece in parts:
+                if piece.pid is not None and piece.rank is not None and piece.pid not in self._processes:
+                    self._processes.add(piece.pid)  # Ray later tells of a dead process by its number alone
+                    yield Message(number, {"kind": "process"}, piece)
                 self._last = piece if piece.head and self._report != "elastic" else self._last
                 fields = self._said(piece)
                 if fields:

@@ -27,7 +27,7 @@ _OF_NAMED_RANK = (
     "xid",
     "oom_killed",
 )
-_NO_EVENT = ("file", "nccl_comm_rank", "nccl_coll", "work_update", "elastic_restart")
+_NO_EVENT = ("file", "process", "nccl_comm_rank", "nccl_coll", "work_update", "elastic_restart")
 
 Row = dict[str, Any]
 

@@ -205,6 +205,11 @@ CASES: dict[str, tuple[Log, Verdict]] = {
                (2, "AllReduce", 0x28C, 64)), ("collective_type_mismatch", [2])),
     "issued calls: the newest differ by one": (
         issued(*((d, "AllReduce", 0x28B, 64) for d in range(4)), *((d, "AllReduce", 0x28C, 64) for d in (0, 1, 3))), ("no_fault", [])),
+    "Ray's dead worker, by its process": (
+        Log().says(None, "(RayTrainWorker pid=90738, ip=10.0.0.110) [rank3]:[W318 12:29:08.115292493 ProcessGroupNCCL.cpp:1487] Warning: using GPU 3",
+                   "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.0.0.110 "
+                   "Worker port: 1 Worker PID: 90738 Worker exit type: SYSTEM_ERROR"), ("rank_died", [3])),
+    "all aborted under srun": (Log().says(None, "srun: error: node-b: tasks 8-12,14-15: Aborted (core dumped)"), NOBODY),
     "watchdog thread stuck": (
         Log().c10(6, "[PG ID 0 PG GUID 0(default_pg) Rank 6] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
                   "progress in monitoring enqueued collectives", "ProcessGroupNCCL.cpp:1743"), NOBODY),

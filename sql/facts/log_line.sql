@@ -46,7 +46,7 @@ WITH newest AS (
   WHERE snapshot_id = (SELECT max(snapshot_id) FROM {{ python }}.torch_nccl_watchdog_log)
 ),
 attempted AS (  -- a restart that went well, or has said nothing yet, hides nothing
-  SELECT max(attempt) FILTER (kind NOT IN ('file', 'elastic_restart', 'nccl_comm_rank', 'nccl_coll', 'work_update', 'shutdown_warning')) AS last FROM newest
+  SELECT max(attempt) FILTER (kind NOT IN ('file', 'process', 'elastic_restart', 'nccl_comm_rank', 'nccl_coll', 'work_update', 'shutdown_warning')) AS last FROM newest
 ),
 process AS (  -- which process is which rank: as torchrun's summary or a launcher says, or in NCCL's largest communicator
   SELECT pid, host, arg_max(rank, weight) AS rank

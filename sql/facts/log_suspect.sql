@@ -27,6 +27,7 @@ found AS (
     arg_min(l.path, l.line) AS path, min(l.line) AS line, arg_min(l.text, l.line) AS text
   FROM facts.log_line AS l
   WHERE (l.hurt AND (l.kind <> 'exception' OR regexp_matches(l.text, 'Dist\w*Error|NCCL|[Gg]loo|c10d|collectives|ChildFailed'))) OR l.kind IN ('elastic_failed', 'crash', 'ray_died', 'oom_killed', 'node_failed', 'dump_received', 'dump_received_old', 'dump_observed', 'dump_first', 'heartbeat_stuck', 'heartbeat_old', 'terminating', 'gil', 'desync_head')
+    OR (l.kind = 'scheduler_end' AND l.text NOT LIKE '%Terminated%')
     OR (l.kind = 'elastic_failure' AND l.exit_code NOT IN (0, -15, 143))
   HAVING count(*) > 0
 ),
