@@ -54,6 +54,14 @@ def test_json(cli: Cli) -> None:
     assert routing["next"] == "whichrank diagnose PATH --skill training_hang"
 
 
+def test_a_line_that_looks_like_an_option(cli: Cli, hang: Path) -> None:
+    line = "- [0] Timeout at collective: ALLREDUCE, #31"
+    found = json.loads(cli("ask", line, "--json").out)
+    assert (found["text"], found["matches"][0]["skill"]) == (line, "watchdog_timeout")
+    assert cli("ask", line, f"--run={hang}").code == 1
+    assert cli("ask", "timeout", "--jsno").code == 64
+
+
 def test_nothing_fits(cli: Cli, hang: Path) -> None:
     done = cli("ask", "how do I install it")
     assert done.code == 2

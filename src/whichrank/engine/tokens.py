@@ -17,14 +17,15 @@ _WORD = re.compile(rf"[A-Za-z]+|\d+|[{_CHINESE}]+")
 _VOWEL = re.compile("[aeiouy]")
 # Words that carry a sentence and are not what it is about.
 _STOP_WORDS = """
-a about after again ago all almost already also always am an and any anyone anything are as at be because been before
-being but by can cannot could did do does doing done down each else even ever every everything for from get gets
-getting go goes going gone got had has have having he help her here him his how i if in into is it its itself just
-keep keeps let like look make makes many may maybe me might more most much must my near need needs no not nothing now
-of off ok on once one only or other others our out over own per please really same say says see seem seems she should
-show since so some somebody someone something still such tell than that the their them then there these they thing
-this those through to together too up us very want was way we well went were what when where which while who whose why
-will with would without yes yet you your s t re ve ll don doesn didn isn aren won wasn
+a about after again ago all almost already also always am an and any anyone anything are aren as at be because been
+before being but by can cannot could day days did didn do does doesn doing don done down each else even ever every
+everything for from get gets getting go goes going gone got had has have having he help her here him his hour hours
+how if in into is isn it its itself just keep keeps let like ll look make makes many may maybe me might minute minutes
+more most much must my near need needs no not nothing now of off ok on once one only or other others our out over own
+per please re really same say says second seconds see seem seems she should show since so some somebody someone
+something still such tell than that the their them then there these they thing this those through to together too up
+us ve very want was wasn way we week weeks well went were what when where which while who whose why will with without
+won would yes yet you your i s t
 """
 _STOP = frozenset(_STOP_WORDS.split())
 _STOP_CHINESE = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,20 @@ import click
 from whichrank.errors import EXIT_CANNOT_DIAGNOSE, EXIT_NOTHING_FOUND, UsageError, WhichrankError
 from whichrank.surfaces.parameters import language, name_and_value
 
+_LINE = re.compile(r"-[^=\s]*\s")
 
-@click.command(short_help="Find the skill for a question or a line of a log.")
+
+class _Text(click.Command):
+    """Takes `- [0] Timeout at collective: ALLREDUCE, #31`, a line of a log, for a text, and not for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        lines = [argument for argument in args if _LINE.match(argument)]
+        if lines:
+            args = [*(argument for argument in args if argument not in lines), "--", *lines]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Text, short_help="Find the skill for a question or a line of a log.")
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @click.option("--run", "paths", metavar="PATH", multiple=True, type=click.Path(path_type=Path), help="Run it on this.")
 @click.option(
