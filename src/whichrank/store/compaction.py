@@ -77,7 +77,8 @@ def write(evidence: Evidence, store: Path, database: str, now: Beside) -> list[S
     run = evidence.connection.execute
     readable = [shard for shard in now.fresh if _has_footer(store / shard.path)]
     first = max(now.known, default=-1) + 1
-    kept = {file_id: shard for file_id, shard in now.known.items() if file_id not in set(now.stale)}
+    stale = set(now.stale)
+    kept = {file_id: shard for file_id, shard in now.known.items() if file_id not in stale}
     sources = kept | dict(enumerate(readable, first))
     for schema in ("shard", "facts", *sorted({table.schema for table in TABLES})):
         run(f"CREATE SCHEMA {database}.{schema}")
@@ -92,7 +93,8 @@ def write(evidence: Evidence, store: Path, database: str, now: Beside) -> list[S
             raise NotCompacted(f"{table.name}: what was written differs from the shards", next="try again")
     evidence.read_only_from(database)
     views(evidence, database)
-    return [shard for shard in now.fresh if shard not in readable]
+    written = set(readable)  # of tens of thousands
+    return [shard for shard in now.fresh if shard not in written]
 
 
 def views(evidence: Evidence, database: str) -> None:
