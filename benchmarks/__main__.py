@@ -64,6 +64,9 @@ def dumps(folder: Path, *, long: bool) -> Iterator[tuple[Measurement, int]]:
     if long:
         job = jobs.write(folder / "deep", 64, 20_000)
         yield diagnosis(job, 64, (*LOADS, str(job)), "64 ranks x 20,000 entries / pickle.loads", at_most=1.3), 0
+        job = jobs.write(folder / "one", 8, 2_000_000, only=0)
+        command = (*WHICHRANK, "diagnose", str(job))
+        yield Measurement("diagnose one dump of 2M entries / pickle.loads", command, (*LOADS, str(job)), None, 4_096), 0
 
 
 def header() -> str:

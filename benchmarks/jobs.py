@@ -25,10 +25,10 @@ def culprit_of(ranks: int) -> int:
     return ranks // 2 + 1
 
 
-def write(folder: Path, ranks: int, entries: int, frames: int = 10) -> Path:
-    """Dumps of about `entries` entries with stacks of `frames` frames. ranks: a multiple of TP."""
+def write(folder: Path, ranks: int, entries: int, frames: int = 10, only: int | None = None) -> Path:
+    """Dumps of about `entries` entries with stacks of `frames` frames. ranks: a multiple of TP; only: of this rank."""
     folder.mkdir(parents=True, exist_ok=True)
-    for rank in range(ranks):
+    for rank in range(ranks) if only is None else [only]:
         with (folder / f"comm_lib_trace_rank_{rank}").open("wb") as file:
             pickle.dump(dump(rank, ranks, entries, frames), file, protocol=2)
     return folder
