@@ -92,7 +92,7 @@ def answer(
     started = perf_counter()
     from whichrank.engine import intake
 
-    with joined(ray, keep=True) as cluster, progress("reading dumps") as step:
+    with joined(ray, keep=True) as cluster, progress("reading evidence") as step:
         reading = intake.begin(paths, on_progress=step, newest=True, cluster=cluster)
         from whichrank.engine import runner  # the slow part of a start, while the dumps are being read
         from whichrank.engine.chain import Step

@@ -45,7 +45,7 @@ def command(path: Path, sql: str, parameters: dict[str, str], as_json: bool, for
 
     form = "json" if as_json else form
     limits = Limits.from_environment()
-    with progress("reading dumps") as step:
+    with progress("reading evidence") as step:
         evidence = open_evidence([path], on_progress=step, comments=True)
     with evidence:
         guard = guard_for(evidence, Pack(), sql, limits, parameters)
