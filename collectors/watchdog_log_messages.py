@@ -23,6 +23,7 @@ _ELASTIC = re.compile(
     r"exitcode +: (?P<exit_code>-?\d+) \(pid: (?P<pid>\d+)\)(?: \((?P<signal>\w+)\))?|error_file: (?P<file>.*)|"
     r"traceback : (?P<text>.*))$"
 )
+_BEGUN = re.compile(r"collective|onitoredBarrier|store based|ncclUniqueId|Watchdog|watchdog|CUDA")
 _SIGNAL = re.compile(r"\((SIG\w+)\)")
 
 Fields = dict[str, Any]
@@ -96,7 +97,11 @@ class Messages:
                 fields = self._said(piece)
                 if fields:
                     yield self._message(number, fields, piece)
-                if self._report is None and piece.head and (not fields or _open_ended(fields, piece)):
+                if (
+                    self._report is None
+                    and piece.head
+                    and (_open_ended(fields, piece) if fields else _may_go_on(piece))
+                ):
                     waiting = (number, piece)  # the end of the sentence, if it comes, is a message of its own
                     self.lines.follow(_WRAPPED)
         for agent in self._agents.values():
@@ -159,6 +164,11 @@ def _wrapped(piece: Piece, line: str) -> Piece:
     tight = piece.body + line.lstrip()
     loose = f"{piece.body} {line.lstrip()}"
     return replace(piece, body=tight if parse(tight) or not parse(loose) else loose, head=True)
+
+
+def _may_go_on(piece: Piece) -> bool:
+    """A beginning of a sentence of ours: whatever PyTorch's C++ side prints, and what it has Python raise."""
+    return piece.source is not None or _BEGUN.search(piece.body) is not None
 
 
 def _open_ended(fields: Fields, piece: Piece) -> bool:
