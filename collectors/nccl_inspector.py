@@ -22,6 +22,7 @@ from whichrank.tables import COLL_PERF, NOTE, PROXY_OPS
 
 Progress = Callable[[int, int], None]
 
+ROWS_AT_ONCE = 200_000  # collectives held in memory as rows of Python; a file may have millions
 MAX_RECORD = 16 << 20  # characters; a proxy operation with all its steps has some kilobytes
 _HEAD = re.compile(rb'"(?:coll_perf|p2p_perf|proxy_trace|dump_stats|inspector_output_format_version)"\s*:')
 _SEND = {"gpu_produce_us": "send_gpu_wait", "peer_credit_us": "send_peer_wait", "wire_us": "send_wait"}
@@ -54,17 +55,22 @@ def _file(path: Path) -> Iterator[Batch]:
         with gzip.open(path) if packed else path.open("rb") as file:
             for text in _texts(cast("IO[bytes]", file)):
                 reader.take(text)
+                if len(reader) >= ROWS_AT_ONCE:
+                    yield from reader.batches(_snapshot_id(reader.newest_ns or written_ns, source), source)
     except (OSError, EOFError, zlib.error) as error:
         notes.append(note("unreadable", f"{source} cannot be read to its end: {error}", source=source))
     if reader.broken:
         said = f"{source}: {reader.broken} records are broken or cut off, {reader.whole} were read"
         notes.append(note("broken_records", said, source=source, count=reader.broken))
-    when = datetime.fromtimestamp((reader.newest_ns or written_ns) // 10**9, UTC)
-    digest = hashlib.blake2b(source.encode("utf-8", "replace"), digest_size=4).hexdigest()
-    snapshot = f"{when:%Y%m%dT%H%M%S}000Z-nccl-{digest}"
+    snapshot = _snapshot_id(reader.newest_ns or written_ns, source)
     yield from reader.batches(snapshot, source)
     if notes:
         yield Batch(snapshot, None, {NOTE.name: rows_to_arrow(NOTE, [{"snapshot_id": snapshot, **n} for n in notes])})
+
+
+def _snapshot_id(newest_ns: int, source: str) -> str:
+    digest = hashlib.blake2b(source.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{datetime.fromtimestamp(newest_ns // 10**9, UTC):%Y%m%dT%H%M%S}000Z-nccl-{digest}"
 
 
 def _texts(file: IO[bytes]) -> Iterator[str]:
@@ -97,10 +103,14 @@ class _Reader:
     def __init__(self) -> None:
         self.whole = self.broken = 0
         self.newest_ns = 0
+        self._held = 0
         self._marker: dict[str, Any] = {}  # whose the records are that do not say it
         self._context: dict[str, Any] = {}
         self._perf: dict[tuple[str | None, int | None], list[dict[str, Any]]] = {}
         self._ops: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return self._held + len(self._ops)
 
     def take(self, text: str) -> None:
         """One record, or text that is none."""
@@ -129,6 +139,7 @@ class _Reader:
             if isinstance(perf := record.get(f"{kind}_perf"), dict):
                 row = self._context | _perf(perf, kind)
                 self._perf.setdefault((row.get("comm_hash"), row.get("rank")), []).append(row)
+                self._held += 1
         if isinstance(trace := record.get("proxy_trace"), dict):
             self._proxy(trace)
 
@@ -174,9 +185,9 @@ class _Reader:
             row["complete"] = row["complete"] or kind == "proxy_op"
 
     def batches(self, snapshot: str, source: str) -> Iterator[Batch]:
-        """The rows, by communicator and rank."""
+        """The rows so far, by communicator and rank; they are forgotten."""
         shared = {"snapshot_id": snapshot, "path": source}
-        funcs = {
+        funcs = {  # what proxy operations belong to comes shortly before them
             (r["comm_hash"], r["seq"]): r["coll_func"] for rows in self._perf.values() for r in rows if not r["is_p2p"]
         }
         ops: dict[tuple[str | None, int | None], list[dict[str, Any]]] = {}
@@ -185,14 +196,13 @@ class _Reader:
             ops.setdefault((op["comm_hash"], op["rank"]), []).append(op)
         for key in dict.fromkeys([*self._perf, *ops]):
             perf, proxy = self._perf.get(key, []), ops.get(key, [])
-            yield Batch(
-                snapshot,
-                key[1],
-                {
-                    COLL_PERF.name: rows_to_arrow(COLL_PERF, [shared | row for row in perf]),
-                    PROXY_OPS.name: rows_to_arrow(PROXY_OPS, [shared | row for row in proxy]),
-                },
-            )
+            tables = {
+                table.name: rows_to_arrow(table, [shared | row for row in rows])
+                for table, rows in ((COLL_PERF, perf), (PROXY_OPS, proxy))
+                if rows  # a table that is there has rows
+            }
+            yield Batch(snapshot, key[1], tables)
+        self._perf, self._ops, self._held = {}, {}, 0
 
 
 def _context(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +258,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _hash(value: Any) -> str | None:
     digits = value.lower().removeprefix("0x") if isinstance(value, str) else ""
-    return f"0x{digits:0>16}" if 0 < len(digits) <= 16 else None
+    return f"0x{digits:0>16}" if re.fullmatch("[0-9a-f]{1,16}", digits) else None
 
 
 def _count(value: Any) -> int | None:

@@ -119,7 +119,9 @@ def _file(path: Path) -> Batch:
         lost.append(("trace_gap", f"{source}: something is lost at {trace.gaps} places; what is whole is read"))
     if not _END.search(text):
         lost.append(("cut_off", f"{source} was cut off; what is whole is read"))
-    batch = Batch(snapshot, trace.rank, {PROXY_OPS.name: rows_to_arrow(PROXY_OPS, _with(rows, snapshot, source))})
+    batch = Batch(snapshot, trace.rank)
+    if rows:
+        batch.tables[PROXY_OPS.name] = rows_to_arrow(PROXY_OPS, _with(rows, snapshot, source))
     if lost:
         notes = [note(kind, said, severity="warning", source=source, rank=trace.rank) for kind, said in lost]
         batch.tables[NOTE.name] = rows_to_arrow(NOTE, [{"snapshot_id": snapshot, **n} for n in notes])

@@ -139,7 +139,7 @@ def _batch(path: Path, answer: Mapping[str, Any], rows: list[dict[str, Any]], ra
         "nccl_version": _text(answer.get("nccl_version")),
     }
     rows = [{**shared, **row} for row in rows]
-    return Batch(snapshot, None, {RAS_STATUS.name: rows_to_arrow(RAS_STATUS, rows)})
+    return Batch(snapshot, None, {RAS_STATUS.name: rows_to_arrow(RAS_STATUS, rows)} if rows else {})
 
 
 def _note(text: str, path: Path, kind: str, said: str) -> Batch:

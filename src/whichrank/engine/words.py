@@ -51,9 +51,11 @@ def agree(ranks: Sequence[object] | None, one: str, many: str) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration as people say it: `0.4 s`, `12 s`, `11 min`, `2.5 h`; `an unknown time` for None."""
+    """A duration as people say it: `0.4 ms`, `0.4 s`, `12 s`, `11 min`, `2.5 h`; `an unknown time` for None."""
     if seconds is None:
         return "an unknown time"
+    if 0 < seconds < 0.1:
+        return f"{seconds * 1000:.2g} ms"
     if seconds < 120:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,9 @@
+-- summary: "Too few ranks or calls left timings to tell whether a rank is late."
+-- grain: one finding
+-- reads: [facts.perf_finding]
+-- columns_like: facts.perf_finding
+-- columns:
+--   severity: {doc: "`error` where a rank is named; else `warning`."}
+SELECT f.*, CASE WHEN f.told = 'rank_comes_late' AND len(f.ranks) > 0 THEN 'error' ELSE 'warning' END AS severity
+FROM facts.perf_finding AS f
+WHERE f.told = 'timings_unclear'
