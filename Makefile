@@ -22,7 +22,7 @@ demo: $(VENV)/.core ## diagnose a recorded hang (no GPU, no torch)
 	if [ $$code -ne 1 ]; then echo "make demo: expected exit code 1 (findings), got $$code" >&2; exit 1; fi
 
 test: $(VENV)/.test ## every test, slow ones too
-	$(PYTEST) -n 2 --dist loadgroup --timeout 600
+	$(PYTEST) -n 3 --dist loadgroup --timeout 600  # one more than cores: many of them wait for other processes
 
 check: lint types lint-imports docs-check headers skills-check ## style, types, imports, docs, SQL headers, SKILL.md
 

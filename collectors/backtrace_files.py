@@ -58,7 +58,8 @@ def read(paths: Sequence[Path], *, on_progress: Progress | None = None) -> Itera
         named = rank_of(path) if rank_of(path) is not None else rank_of(path.parent)
         for look in text.looks:
             rank = look.rank if look.rank is not None else named
-            if rank is None or (look.rank is None and rank == look.pid):  # py-spy-4711.json names a process
+            by_pid = look.rank is None and rank == look.pid and "rank" not in path.name  # py-spy-4711.json: a process
+            if rank is None or by_pid:
                 what = "holds stacks, but neither its name nor its text says of which rank"
                 said = f"{shown(path)} {what}: name it stack_rank_0 or alike"
                 notes.append(note("no_rank", said, severity="error", source=shown(path)))

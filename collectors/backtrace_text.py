@@ -16,6 +16,8 @@ from typing import Any
 
 from whichrank.collectors.backtrace import Frame, Look, Thread, bare
 
+_LIST = re.compile(rb"\s*\[\s*\{")
+_SPY_KEYS = (b'"thread_id"', b'"thread_name"', b'"os_thread_id"', b'"owns_gil"', b'"active"', b'"pid"')
 _PREFIX = r"(?P<prefix>[^\n]{0,200}?)"
 _FAULT = re.compile(_PREFIX + r"(?P<what>Current thread|Thread) (?:0x)?(?P<id>[0-9a-f]+)(?: \[(?P<name>[^\]]*)\])? "
                     r"\(most recent call first\):\s*$")  # fmt: skip
@@ -43,9 +45,9 @@ class Text:
 
 
 def is_json(head: bytes) -> bool:
-    """Whether a file that begins so is `py-spy dump --json`."""
-    start = head.lstrip()[:1]
-    return start in (b"[", b"{") and all(key in head for key in (b'"frames"', b'"owns_gil"', b'"thread_id"'))
+    """Whether a file that begins so is `py-spy dump --json`: of any version, and even if it ends early."""
+    known = sum(key in head for key in _SPY_KEYS)
+    return bool(_LIST.match(head)) and (known >= 2 or b'"frames"' in head) and b'"traceEvents"' not in head
 
 
 def is_text(part: bytes) -> bool:

@@ -1,7 +1,7 @@
 -- summary: "The looks at each rank that are compared: those of its newest collection, or of files that belong together."
 -- grain: one look at one rank
 -- reads: [python.backtrace]
--- optional: {facts.dump: python.torch_nccl_dump, facts.snapshot: python.torch_nccl_dump}
+-- optional: {facts.dump: python.torch_nccl_dump, facts.member: python.torch_nccl_dump, facts.snapshot: python.torch_nccl_dump}
 -- columns:
 --   rank: {doc: Global rank.}
 --   snapshot_id: {doc: The collection.}
@@ -21,6 +21,7 @@ ours AS (  -- an old collection says nothing of today; the times of files are th
   SELECT t.* FROM taken AS t, job, dumps AS d
   WHERE t.job_id IS NOT DISTINCT FROM j.job_id AND coalesce(t.job_id = d.job_id, true)
     AND (t.source = 'file' OR t.taken_ns >= greatest(newest_ns, d.dumped_ns) - 900_000_000_000)
+    {% if 'python.torch_nccl_dump' in has %}AND coalesce(t.rank <= (SELECT max(rank) FROM facts.member), true)  -- of another job{% endif %}
 ),
 chosen AS (  -- a log may hold looks from long before the hang: of files the last two are compared
   SELECT * FROM ours

@@ -1,7 +1,7 @@
 -- summary: "What stacks alone did not show, and what would have settled it; what could change the verdict comes first."
 -- grain: one gap
 -- reads: [python.collection_note, facts.hang, facts.look, facts.stand]
--- optional: {cluster.nodes: cluster.nodes, facts.member: python.torch_nccl_dump}
+-- optional: {cluster.nodes: cluster.nodes, facts.member: python.torch_nccl_dump, python.backtrace: python.torch_nccl_dump}
 -- columns:
 --   kind: {doc: "Short fixed word; the skill has words for it."}
 --   ranks: {doc: "Ranks it is about; empty where it is about all."}
@@ -27,7 +27,10 @@ gap AS (
     AND (n.snapshot_id IN (SELECT snapshot_id FROM facts.look) OR NOT EXISTS (FROM facts.look))
   UNION ALL
   SELECT 'one_look', NULL, NULL, f.something FROM found AS f WHERE f.something AND (SELECT max(looks) FROM facts.stand) = 1
-  {% if 'python.torch_nccl_dump' not in has %}
+  {% if 'python.torch_nccl_dump' in has %}
+  UNION ALL
+  SELECT DISTINCT 'unknown_rank', rank, NULL, true FROM {{ python }}.backtrace WHERE rank > (SELECT max(rank) FROM facts.member)
+  {% else %}
   UNION ALL SELECT 'no_dumps', NULL, NULL, f.nobody FROM found AS f WHERE f.something
   {% endif %}
   {% if 'cpu.utilization' not in has %}

@@ -152,6 +152,26 @@ def test_a_number_that_is_a_process_is_no_rank(tmp_path: Path) -> None:
     assert _rows(tmp_path / "py-spy-4711.json") == ({}, ["no_rank"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([{"thread_name": "MainThread", "frames": [{"name": "step", "filename": "/srv/train.py"}]}]),
+        json.dumps([thread(LOADING)])[:90],
+        json.dumps([{"frames": None}, {"frames": [{"line": "x"}, 7, None]}, 5]),
+        json.dumps([thread(LOADING, pid=3)]),
+    ],
+)
+def test_no_rank_goes_missing_without_a_word(text: str, tmp_path: Path) -> None:
+    """Older and later versions, cut off early, or damaged: its rows are there, or a note about that rank."""
+    folder = write(tmp_path, dict.fromkeys(range(3), REDUCE))
+    (folder / "rank_3.json").write_text(text)
+    files = sorted(folder.iterdir())
+    assert all(backtrace_files.recognises(path, path.read_bytes(), named=False) for path in files)
+    found = list(backtrace_files.read(files))
+    notes = [row["rank"] for b in found if NOTE.name in b.tables for row in b.tables[NOTE.name].to_pylist()]
+    assert sorted([*(b.rank for b in found if b.rank is not None), *notes]) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("cut", [1, 40, 200, 400])
 def test_a_file_that_was_cut_off_is_a_note(cut: int, tmp_path: Path) -> None:
     write(tmp_path, {0: REDUCE, 1: REDUCE})

@@ -340,3 +340,14 @@ def test_a_store_of_a_watched_job_expects_no_ranks_of_its_own(tmp_path: Path) ->
     shards.write(tmp_path / "store", Batch(snapshot, None, {NODES.name: rows_to_arrow(NODES, rows)}))
     found = hang(stacks.write(tmp_path / "stacks", ranks(APART["lock"])), tmp_path / "store")
     assert (found.culprit_ranks, found.coverage.ranks_expected) == ([0], [0, 1, 2, 3])
+
+
+def test_ranks_that_the_dumps_do_not_know_are_left_out(tmp_path: Path) -> None:
+    dumps = Job(4).all_reduce().stop(2).all_reduce().write(tmp_path / "dumps")
+    others = stacks.write(tmp_path / "stacks", {90 + rank: LOADING if rank == 3 else REDUCE for rank in range(4)})
+    found = hang(dumps, others)
+    assert found.culprit_ranks == [2], "as the dumps say"
+    assert not any(rank >= 90 for finding in found.findings for rank in finding.ranks)
+    assert "90" not in found.verdict
+    (gap,) = [gap for gap in found.gaps if gap.kind == "unknown_rank"]
+    assert gap.ranks == [90, 91, 92, 93]

@@ -6,6 +6,7 @@ The evidence is a store with shards, a compacted file and a raw dump, because th
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -120,6 +121,9 @@ STOPPED = [  # it passes for a SELECT, and the connection or its limits end it
     "FROM query_table('/etc/passwd')",
     "FROM duckdb_secrets()",
     "FROM which_secret('s3://x', 's3')",
+    f"FROM query('{INSERT}')",
+    "FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''/etc/passwd'')'))",
+    "SELECT nextval('s')",
     "SELECT getenv('ATTACKED')",
     "SELECT current_setting('s3_secret_access_key')",
     "FROM enable_logging(storage = 'file', storage_path = '{store}')",
@@ -162,9 +166,17 @@ HARMLESS = [  # it runs, and shows nothing but the evidence
     "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 100) SELECT max(n) AS n FROM r",
     "SELECT rank, row_number() OVER (ORDER BY rank) AS n FROM global.python.torch_nccl_flight_record QUALIFY n < 3",
     "SUMMARIZE facts.dump",
+    'SELECT 1 AS "' + "a" * 100_000 + '"',
+    "FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1 AS a'))",
+    "FROM test_all_types()",
+    "FROM duckdb_logs()",
 ]
 
-BEYOND_DUCKDB = ["SELECT length(repeat('x', 4000000000))", "SELECT list_sum(range(500000000))"]
+BEYOND_DUCKDB = [
+    "SELECT length(repeat('x', 4000000000))",
+    "SELECT list_sum(range(500000000))",
+    "SELECT list_transform(range(10000000), lambda x: repeat('a', x))",
+]
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +220,7 @@ def attack(guard: Guard, sql: str, store: Path) -> str:
         answer = guard.run(sql)
         outcome = "ran"
         assert len(answer.rows) <= guard.limits.rows
+        assert len(json.dumps([answer.columns, answer.rows], default=str)) <= guard.limits.characters + 200
         assert "a secret" not in str(answer.rows)
         assert "root:" not in str(answer.rows)
     except QueryRefused:

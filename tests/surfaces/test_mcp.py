@@ -174,6 +174,7 @@ def test_results_stay_under_the_cap_and_say_so(tmp_path: Path) -> None:
             ("run_skill", {}),
             ("query", {"sql": "FROM global.python.torch_nccl_flight_record"}),
             ("query", {"sql": "SELECT repeat('é', 20000) AS long"}),
+            ("query", {"sql": "SELECT " + ", ".join(f"{n} AS a_rather_long_name_{n}" for n in range(300))}),
             ("list_skills", {}),
             ("describe_tables", {}),
             ("describe_tables", {"name": "torch_nccl_flight_record"}),

@@ -164,3 +164,12 @@ def test_colour_changes_no_character() -> None:
     for code in ("\x1b[31m", "\x1b[1m", "\x1b[0m"):
         plain = plain.replace(code, "")
     assert plain == screen(FOUND)
+
+
+def test_what_a_file_says_cannot_command_the_terminal() -> None:
+    evil = "ev\x1b[2J\x1b]0;title\x07il\u202e\x00"
+    finding = replace(ROOT, headline=f"{evil} 中文", says=evil, shows={evil: evil}, next=[Next(f"whichrank {evil}")])
+    gap = Gap("foreign", [], None, False, evil)
+    text = screen(replace(FOUND, verdict=evil, findings=[finding], gaps=[gap]), everything=True)
+    assert all(c.isprintable() for line in text.split("\n") for c in line)
+    assert "ev [2J ]0;title il" in text

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _MIB = 1 << 20
+_NAME = 200  # characters of the name of a column
 _SLEEPS = re.compile(r"\b(sleep_ms|pg_sleep)\b", re.IGNORECASE)  # not interrupted by max_execution_time
 _WORD = re.compile(r"\w+|--|/\*|\S")
 _ONE_STATEMENT = "one SELECT, WITH ... SELECT, DESCRIBE, SUMMARIZE, or EXPLAIN without ANALYZE"
@@ -147,7 +148,7 @@ class Guard:
 
     def _capped(self, columns: list[str], types: list[str], rows: list[tuple[Any, ...]]) -> Answer:
         kept: list[tuple[Any, ...]] = []
-        left = self.limits.characters
+        left = self.limits.characters - len(json.dumps([columns, types]))
         for row in rows[: self.limits.rows]:
             left -= len(json.dumps(row, default=str))
             if left < 0:
@@ -161,9 +162,10 @@ class Guard:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """`a, a` -> `a, a_2`: a JSON object cannot hold one name twice."""
+    """`a, a` -> `a, a_2`: a JSON object cannot hold one name twice. A name is no way around the cap: it is cut."""
     out: list[str] = []
     for name in names:
+        name = name if len(name) <= _NAME else f"{name[:_NAME]}…"
         number, free = 2, name
         while free in out:
             number, free = number + 1, f"{name}_{number}"

@@ -23,8 +23,17 @@ def padded(text: str, width: int) -> str:
     return text + " " * max(0, width - columns(text))
 
 
+def plain(text: str) -> str:
+    """Text of a file or a process, harmless to a terminal: what is neither printable nor a line end becomes a space.
+
+    The name of a function, a path, a line of a log may hold escape sequences, or turn the direction of writing.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns; a word that is longer keeps a line of its own. Never empty."""
+    """Lines of at most `width` columns, all of them `plain`; a longer word keeps a line of its own. Never empty."""
+    text = plain(text)
     if text.isascii():
         return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
     lines = [""]

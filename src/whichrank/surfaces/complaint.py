@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whichrank.surfaces.columns import wrapped
+from whichrank.surfaces.columns import plain, wrapped
 from whichrank.surfaces.terminal import colour_of, width_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def left_out(pack: Pack) -> None:
 
 def text(error: Mapping[str, str | None], width: int = 80, colour: bool = False) -> str:
     """The lines for a person. What DuckDB drew (a caret below a column) keeps its lines."""
-    what = str(error["error"])
+    what = plain(str(error["error"]))
     lines = what.splitlines() if "\n" in what else wrapped(what, width - 11)
     shown = ["whichrank: " + lines[0], *(f"           {line}" for line in lines[1:])]
     if colour:

@@ -137,15 +137,18 @@ class _Tools:
         "FROM statements.collective_alignment" or see describe_tables. Writing, files and settings are refused.
         """
         answer = await query(self._store, sql, parameters or {}, self._limits)
-        rows, cut = first(answer["rows"], self._for_data - 2000)
+        columns, cut_columns = first(answer["columns"], self._for_data // 2)
+        names = [column["name"] for column in columns]
+        whole = [{name: row[name] for name in names} for row in answer["rows"]] if cut_columns else answer["rows"]
+        rows, cut = first(whole, self._for_data - len(json.dumps(columns)) - 500)
+        cut |= cut_columns
         hint = answer["hint"]
         if cut:
             hint = f"cut at {self._limits.characters:,} characters: name columns instead of *, filter, or aggregate"
         elif not rows:
             hint = f"no rows; searched {self._store}"
-        names = [column["name"] for column in answer["columns"]]
         lines = ["\t".join(names), *("\t".join(_cell(row[name]) for name in names) for row in rows)]
-        data = {"columns": answer["columns"], "rows": rows, "truncated": answer["truncated"] or cut, "hint": hint}
+        data = {"columns": columns, "rows": rows, "truncated": answer["truncated"] or cut, "hint": hint}
         return self._result("\n".join([*lines, *([hint] if hint else [])]), data)
 
     async def list_skills(self) -> Annotated[CallToolResult, Skills]:

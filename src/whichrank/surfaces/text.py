@@ -8,7 +8,7 @@ import click
 
 from whichrank.engine.chain import Step
 from whichrank.engine.diagnosis import INSUFFICIENT, Diagnosis, Finding
-from whichrank.surfaces.columns import columns, padded, wrapped
+from whichrank.surfaces.columns import columns, padded, plain, wrapped
 
 _SEVERITY = 10  # column of the labels
 _TEXT = 28  # column of the texts
@@ -41,7 +41,7 @@ def screen(
     lines += _collected(diagnosis, width)
     lines += _not_seen(diagnosis, everything, width)
     if not shown and diagnosis.category == INSUFFICIENT:  # the same evidence can tell something else
-        lines += [f"  next: {step.command}" for step in diagnosis.next if step.skill]
+        lines += [f"  next: {plain(step.command)}" for step in diagnosis.next if step.skill]
     lines.append(_footer(diagnosis, seconds))
     return "\n".join(line.rstrip() for line in lines)
 
@@ -69,6 +69,7 @@ def _finding(finding: Finding, everything: bool, width: int, colour: bool) -> It
 def _row(label: str, text: str, width: int) -> list[str]:
     """Label and text side by side; a label that is too long, or a command, gets a line of its own."""
     column = _TEXT - _SEVERITY
+    label, text = plain(label), plain(text)
     if text.startswith("whichrank ") and len(text) > width - _TEXT:
         return [label, text] if label else [text]  # a command that was cut in two cannot be copied
     lines = wrapped(text, width - _TEXT)

@@ -9,6 +9,7 @@ import click
 
 from whichrank.errors import UsageError
 from whichrank.surfaces.cluster import joined
+from whichrank.surfaces.columns import plain
 from whichrank.surfaces.terminal import progress
 
 
@@ -105,7 +106,7 @@ def command(
         found += [f"{count:,} rows of {table}" for table, count in done["rows"].items()]
         click.echo(f"{', '.join(found)} -> {store}")
         for message in done["notes"]:
-            click.echo(f"  {message}")
+            click.echo(f"  {plain(message)}")
         if done["kept"]:
             click.echo(f"  {len(done['kept'])} raw files kept in {store / 'raw'}")
     return 0
