@@ -35,7 +35,6 @@ pytestmark = [
 
 TOLD = (
     "absent_in_small_group_holds_up_all",
-    "process_counters_in_wrapped_rings",
     "receive_left_out_of_a_batch",
     "healthy_three_dimensions",
 )

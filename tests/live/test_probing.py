@@ -28,6 +28,7 @@ JOB = Path(__file__).with_name("probing_job.py")
 VERSION = "0.2.4"
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("probing"),  # one job at a time: probes of a host are found by their sockets
     pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="probing has no wheel here"),
 ]
 

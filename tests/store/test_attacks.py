@@ -23,6 +23,8 @@ from whichrank.engine.manifest import Pack
 from whichrank.errors import QueryFailed, QueryRefused
 from whichrank.store.guard import Guard, Limits
 
+pytestmark = pytest.mark.xdist_group("attacks")
+
 INSERT = "INSERT INTO global.shard.torch_nccl_dump (rank) VALUES (9)"
 SHARD = "{store}/torch_nccl_dump/rank=none/x.parquet"
 
