@@ -36,12 +36,11 @@ pytestmark = [
 TOLD = (
     "absent_in_small_group_holds_up_all",
     "receive_left_out_of_a_batch",
-    "healthy_three_dimensions",
 )
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
+def ray(leaky: None) -> Iterator[Any]:
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -26,7 +26,7 @@ HANG = Path("fixtures/nccl_rank_not_joined/evidence")
 MODES = ("legacy", "2026-07-28")  # `legacy` is the handshake of 2025-11-25
 INSPECTOR = "@modelcontextprotocol/inspector@0.15.0"
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("leaky")]
 
 
 def with_client(

@@ -139,7 +139,7 @@ def test_a_signal_in_a_real_process_leaves_no_traceback(tmp_path: Path) -> None:
         import whichrank.engine.runner as runner, os, sys
         from whichrank.surfaces.cli import run
         runner.diagnose = lambda *a, **k: (print("ready", flush=True), os.open({str(fifo)!r}, os.O_RDONLY))
-        sys.exit(run(["diagnose", "."]))
+        sys.exit(run(["diagnose", "fixtures/gloo_healthy/evidence"]))
         """
     )
     process = subprocess.Popen(

@@ -56,7 +56,7 @@ class RayCluster:
         self._parts: list[Any] = []  # references to the entries of some ranks
         self._made: dict[str, list[Any]] = {}  # fact -> references to its columns' types and rows, part by part
         remote = self._ray.remote
-        self._convert = remote(num_returns=2)(ray_worker.convert)
+        self._convert = remote(num_returns=2, max_retries=1)(ray_worker.convert)  # a poisoned dump kills every time
         self._read_shards = remote(ray_worker.read_shards)
         self._count_rows = remote(ray_worker.count_rows)
         self._make_part = remote(ray_worker.make_part)
