@@ -98,23 +98,29 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probed]:
             process.wait()
 
 
-def test_from_a_process_id_to_the_rank(job: Probed) -> None:
-    """One rank is named to probing; the other is found, both are read, and the one that did not come is accused."""
+@pytest.fixture(scope="module")
+def told(job: Probed) -> dict[str, Any]:
+    """The first verdict: in a running process an operation younger than 10 s is no hang, so it is waited for."""
 
-    def told() -> dict[str, Any] | None:  # in a running process an operation younger than 10 s is no hang
+    def verdict() -> dict[str, Any] | None:
         code, out, errors = job.whichrank(0, "diagnose", "--json")
         assert code in (0, 1), errors
         found: dict[str, Any] = json.loads(out)
         return found if found["category"] else None
 
-    found = wait_until(told, "a verdict")
-    assert (found["category"], found["culprit_ranks"]) == ("rank_not_joined", [1])
-    assert found["coverage"]["ranks_seen"] == [0, 1]
-    assert (found["findings"][0]["op"], found["findings"][0]["seq"]) == ("all_reduce", 4)
-    assert "probing_job.py" in found["findings"][0]["details"]["last_seen"], "the recorder came with its stacks"
-    assert found["next"][0]["parameters"] == {"rank": 1}
+    return wait_until(verdict, "a verdict")
 
 
+def test_from_a_process_id_to_the_rank(told: dict[str, Any]) -> None:
+    """One rank is named to probing; the other is found, both are read, and the one that did not come is accused."""
+    assert (told["category"], told["culprit_ranks"]) == ("rank_not_joined", [1])
+    assert told["coverage"]["ranks_seen"] == [0, 1]
+    assert (told["findings"][0]["op"], told["findings"][0]["seq"]) == ("all_reduce", 4)
+    assert "probing_job.py" in told["findings"][0]["details"]["last_seen"], "the recorder came with its stacks"
+    assert told["next"][0]["parameters"] == {"rank": 1}
+
+
+@pytest.mark.usefixtures("told")
 def test_where_each_rank_stands_comes_with_it(job: Probed) -> None:
     into = job.folder / "stands"
     code, out, errors = job.whichrank(0, "diagnose", "--skill", "training_hang", "--json", "--into", str(into))
@@ -136,6 +142,7 @@ def test_nothing_stays_in_the_process(job: Probed) -> None:
     assert list(door.rows(names, 60)[0].values()) == ["[]"]
 
 
+@pytest.mark.usefixtures("told")
 def test_a_rank_that_is_stopped_is_told_as_such(job: Probed) -> None:
     os.kill(job.ranks[1].pid, signal.SIGSTOP)
     try:
