@@ -108,7 +108,8 @@ def told(job: Probed) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(out)
         return found if found["category"] else None
 
-    return wait_until(verdict, "a verdict")
+    found: dict[str, Any] = wait_until(verdict, "a verdict")
+    return found
 
 
 def test_from_a_process_id_to_the_rank(told: dict[str, Any]) -> None:
