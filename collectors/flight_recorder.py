@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import pyarrow as pa
 
 from whichrank.batch import Batch, note, rows_to_arrow
-from whichrank.collectors.flight_recorder_entries import Entries, convert, listed
+from whichrank.collectors.flight_recorder_entries import Entries, convert, convert_together, listed
 from whichrank.collectors.flight_recorder_groups import GroupRows, group_rows
 from whichrank.collectors.flight_recorder_lookups import ranks_table, signature_table, stack_table
 from whichrank.tables import DUMP, FLIGHT_RECORD, NOTE, PG_STATUS, RANKS, SIGNATURE, STACK, arrow_schema
@@ -107,17 +109,54 @@ def _to_batch(payload: object, origin: Origin) -> Batch:
     entries = convert(raw or [])
     groups = group_rows(head.get("pg_config"), head.get("pg_status"), entries.groups)
     notes += _entry_notes(entries) + groups.notes
-    tables = {
-        FLIGHT_RECORD.name: _record_table(entries, origin, version),
-        PG_STATUS.name: _status_table(groups, origin),
-        DUMP.name: rows_to_arrow(DUMP, [_dump_row(head, version, len(raw or []), origin)]),
-        STACK.name: stack_table(entries.calls.stacks),
-        SIGNATURE.name: signature_table(entries.calls.signatures),
-        RANKS.name: ranks_table(groups.ranks),
-    }
+    tables = _tables(entries, [(_dump_row(head, version, len(raw or []), origin), groups)])
     if notes:
         tables[NOTE.name] = notes_table(notes, origin)
-    return Batch(origin.snapshot_id, origin.rank, {name: t for name, t in tables.items() if t.num_rows})
+    return Batch(origin.snapshot_id, origin.rank, tables)
+
+
+def plain_version(payload: object) -> str | None:
+    """The version of a dump that `to_batch_together` may take, or None."""
+    if not isinstance(payload, dict) or not isinstance(payload.get("entries"), list) or not is_payload(payload):
+        return None
+    notes: list[dict[str, Any]] = []
+    version = _version(payload, notes)
+    return None if notes else version
+
+
+def to_batch_together(dumps: Sequence[tuple[dict[str, Any], Origin]]) -> Batch:
+    """The rows `to_batch` gives for each of these dumps, in a batch of no single rank; nothing may be odd about them.
+
+    A table costs as much time as a hundred entries, so thousands of small dumps take a fraction of it this way.
+    dumps: of one version, payloads as dicts, with CHUNK entries in all or fewer, and one or more. Raises one of WRONG
+    where `to_batch` would make a note, or nothing of a dump.
+    """
+    entries, tied = convert_together([payload["entries"] for payload, _ in dumps])
+    notes: list[dict[str, Any]] = []
+    parts = []
+    for (payload, origin), names in zip(dumps, tied, strict=True):
+        groups = group_rows(payload.get("pg_config"), payload.get("pg_status"), names)
+        notes += groups.notes
+        parts.append((_dump_row(payload, _version(payload, notes), len(payload["entries"]), origin), groups))
+    if notes:
+        raise ValueError("there is something to note")
+    return Batch(dumps[0][1].snapshot_id, None, _tables(entries, parts))
+
+
+def _tables(entries: Entries, parts: Sequence[tuple[dict[str, Any], GroupRows]]) -> dict[str, pa.Table]:
+    """Everything but notes. entries: of all dumps, one after the other; parts: head and groups of each dump."""
+    heads = [head for head, _ in parts]
+    whose = {column.name for column in PG_STATUS.stored} & heads[0].keys()
+    status = [{name: head[name] for name in whose} | row for head, groups in parts for row in groups.rows]
+    tables = {
+        FLIGHT_RECORD.name: _record_table(entries, heads),
+        PG_STATUS.name: rows_to_arrow(PG_STATUS, status),
+        DUMP.name: rows_to_arrow(DUMP, heads),
+        STACK.name: stack_table(entries.calls.stacks),
+        SIGNATURE.name: signature_table(entries.calls.signatures),
+        RANKS.name: ranks_table(ranks for _, groups in parts for ranks in groups.ranks),
+    }
+    return {name: table for name, table in tables.items() if table.num_rows}
 
 
 def notes_table(notes: list[dict[str, Any]], origin: Origin) -> pa.Table:
@@ -169,26 +208,19 @@ def _dump_row(head: dict[Any, Any], version: str | None, entries: int, origin: O
     }
 
 
-def _record_table(entries: Entries, origin: Origin, version: str | None) -> pa.Table:
+def _record_table(entries: Entries, heads: Sequence[dict[str, Any]]) -> pa.Table:
+    """What the entries hold, beside what the head of their dump says."""
     schema = arrow_schema(FLIGHT_RECORD)
     if not entries.columns:
         return schema.empty_table()
     rows = len(entries.columns["entry_index"])
-    columns = []
-    for name, kind in zip(schema.names, schema.types, strict=True):
-        if name in entries.columns:
-            columns.append(entries.columns[name])
-        else:
-            columns.append(_same(version if name == "fr_version" else getattr(origin, name, None), kind, rows))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _same(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    return pa.nulls(rows, kind) if value is None else pa.repeat(pa.scalar(value, kind), rows)
-
-
-def _status_table(groups: GroupRows, origin: Origin) -> pa.Table:
-    whose = {
-        name: getattr(origin, name) for name in ("snapshot_id", "rank", "world_size", "host", "job_id", "snapshot_ns")
-    }
-    return rows_to_arrow(PG_STATUS, [whose | row for row in groups.rows])
+    of_dumps = [field for field in schema if field.name not in entries.columns]
+    said = pa.array(heads, pa.struct(of_dumps))
+    if len(heads) == 1:
+        columns = dict(zip(said.type.names, (pa.repeat(value[0], rows) for value in said.flatten()), strict=True))
+    else:
+        counts = (head["entries"] for head in heads)
+        places = array("i", chain.from_iterable(map(repeat, range(len(heads)), counts)))
+        columns = dict(zip(said.type.names, said.take(pa.array(places)).flatten(), strict=True))
+    columns |= entries.columns
+    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -23,6 +23,7 @@ __all__ = ["rank_of", "read", "recognise"]
 BYTES_PER_WORKER = 24 << 20  # starting a process takes as long as reading about so much
 BYTES_FOR_A_WORKER = 1 << 20
 _BYTES_PER_TASK = 8 << 20
+_BYTES_HERE = 1 << 20  # of a task that is done here
 _MAX_FOREIGN = 20  # notes about files that are no dumps; the rest is one note with a count
 _NOT_DUMPS = {".log", ".out", ".err", ".txt", ".csv", ".py", ".sh", ".md", ".yaml", ".yml", ".toml", ".parquet"}
 
@@ -38,6 +39,7 @@ def read(
     *,
     apart_from: Container[Path] = (),
     snapshot_id: str | None = None,
+    together: bool = False,
     workers: int | None = None,
     run: Run = pool.run,
     on_progress: Progress | None = None,
@@ -48,11 +50,12 @@ def read(
 
     apart_from:   files in folders that somebody else reads.
     snapshot_id:  default: time and hash of the content, so that reading the same dumps twice gives the same id.
+    together:     small dumps may share a batch of rank None, for a reader to whom all rows are one.
     workers:      processes; default: as many as pay off. The batches do not depend on it.
     run:          who does the work: processes of this machine, or others with the same contract.
     on_progress:  called with (dumps done, dumps in all).
     """
-    reading = _read(list(map(Path, paths)), apart_from, snapshot_id, workers, run, on_progress)
+    reading = _read(list(map(Path, paths)), apart_from, snapshot_id, together, workers, run, on_progress)
     return cast(Iterator[Batch], pool.started(reading))
 
 
@@ -60,6 +63,7 @@ def _read(
     paths: Sequence[Path],
     apart_from: Container[Path],
     snapshot_id: str | None,
+    together: bool,
     workers: int | None,
     run: Run,
     on_progress: Progress | None,
@@ -71,13 +75,13 @@ def _read(
     groups = _by_rank(found, notes)
     total = sum(len(files) for _, files in groups)
     done = 0
-    reading = pool.started(_read_groups(snapshot, groups, workers, run))
+    reading = pool.started(_read_groups({"snapshot": snapshot, "together": together}, groups, workers, run))
     yield None
     for results, count in reading:
         for batch in results:
-            if batch.rank is None:
-                notes += batch.tables[NOTE.name].to_pylist()
-            else:
+            if batch.rank is None and NOTE.name in batch.tables:
+                notes += batch.tables.pop(NOTE.name).to_pylist()
+            if batch.tables:
                 yield batch
         done += count
         if on_progress:
@@ -133,25 +137,28 @@ def _snapshot_id(found: Sequence[Found]) -> str:
 
 # ---- ranks, one after the other or side by side --------------------------------------------------------------------
 def _read_groups(
-    snapshot: str, groups: Sequence[Group], workers: int | None, run: Run
+    kind: dict[str, Any], groups: Sequence[Group], workers: int | None, run: Run
 ) -> Iterator[tuple[list[Batch], int]]:
-    """Nothing when the workers have begun; then batches and number of files of some ranks, in order of rank."""
+    """Nothing when the workers have begun; then batches and number of files of some ranks, in order of rank.
+
+    kind: what all tasks have in common.
+    """
     size = sum(file.size for _, files in groups for file in files)
     workers = _workers(size) if workers is None else workers - (workers == 1)
     parts = list(_parts(groups, min(_BYTES_PER_TASK, size // (4 * workers)))) if workers else []
-    tasks = [_task(snapshot, part) for part in parts]
+    tasks = [_task(kind, part) for part in parts]
     answers = run(_TARGET, tasks, workers, _read_here if workers == 1 else None) if parts else iter(())
     yield [], 0
     done = 0
     try:
         for part, result in zip(parts, answers, strict=True):
-            batches = result if result is not None else _read_one_by_one(snapshot, part, run)
+            batches = result if result is not None else _read_one_by_one(kind, part, run)
             yield batches, sum(len(files) for _, files in part)
             done += len(part)
     except pool.PoolUnavailableError:
         pass  # then everything that is left is read here
-    for group in groups[done:]:
-        yield _read_here(_task(snapshot, [group])), len(group[1])
+    for part in _parts(groups[done:], _BYTES_HERE):
+        yield _read_here(_task(kind, part)), sum(len(files) for _, files in part)
 
 
 def _read_here(task: dict[str, Any]) -> list[Batch]:
@@ -184,22 +191,22 @@ def _parts(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
         yield part
 
 
-def _read_one_by_one(snapshot: str, part: Sequence[Group], run: Run) -> list[Batch]:
+def _read_one_by_one(kind: dict[str, Any], part: Sequence[Group], run: Run) -> list[Batch]:
     """A worker died over one of these: they are read one at a time, and the one that kills its worker is named."""
     out = []
-    results = run(_TARGET, [_task(snapshot, [group]) for group in part], 1, None)
+    results = run(_TARGET, [_task(kind, [group]) for group in part], 1, None)
     for (rank, files), result in zip(part, results, strict=True):
         if result is None:
             names = " or ".join(shown(file.path) for file in files)
             text = f"{names}: the process that read it was killed, probably because it ran out of memory"
             kept = note("malformed", text, severity="error", source=shown(files[0].path), rank=rank)
-            result = [_noted(snapshot, rank, [kept])]
+            result = [_noted(kind["snapshot"], rank, [kept])]
         out += result
     return out
 
 
-def _task(snapshot: str, groups: Sequence[Group]) -> dict[str, Any]:
-    return {"snapshot": snapshot, "ranks": [[rank, [str(file.path) for file in files]] for rank, files in groups]}
+def _task(kind: dict[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
+    return kind | {"ranks": [[rank, [str(file.path) for file in files]] for rank, files in groups]}
 
 
 _TARGET = "whichrank.collectors.flight_recorder_rank:read_task"

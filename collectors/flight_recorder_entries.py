@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from operator import itemgetter
 from types import NoneType
 from typing import Any
@@ -67,7 +67,8 @@ def convert(entries: Sequence[Any]) -> Entries:
     for start in range(0, len(entries), CHUNK):
         chunk = entries[start : start + CHUNK]
         try:
-            columns = _convert(chunk, out)
+            columns, texts = _convert(chunk, out.calls)
+            out.groups |= texts.groups(0)[0]
             columns["entry_index"] = _positions(start, len(chunk))
         except WRONG:
             columns = _convert_mended(chunk, start, mender, out)
@@ -89,13 +90,30 @@ def _convert_mended(chunk: Sequence[Any], start: int, mender: Mender, out: Entri
     for _, wrong in mended:
         out.wrong.update(wrong)
         out.malformed += bool(wrong)
-    columns = _convert([entry for entry, _ in mended], out)
+    columns, texts = _convert([entry for entry, _ in mended], out.calls)
+    out.groups |= texts.groups(0)[0]
     columns["entry_index"] = pa.array(places, pa.int64())
     return columns
 
 
-def _convert(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Array]:
-    """Entries -> arrays by column. Raises one of WRONG where an entry holds something unusable.
+def convert_together(dumps: Sequence[Sequence[Any]]) -> tuple[Entries, list[dict[int, Group]]]:
+    """Entries of several dumps, at most CHUNK in all and one at least -> their columns, and the groups of each dump.
+
+    Only for dumps of one kind with nothing odd in them: raises one of WRONG for what `convert` would mend.
+    """
+    entries = list(chain.from_iterable(dumps))
+    keys = entries[0].keys()
+    if not all(type(entry) is dict and entry.keys() == keys for entry in entries):
+        raise TypeError("entries of several kinds")
+    out = Entries()
+    out.columns, texts = _convert(entries, out.calls)
+    sizes = list(map(len, dumps))
+    out.columns["entry_index"] = pa.array(chain.from_iterable(map(range, sizes)), pa.int64(), size=len(entries))
+    return out, texts.groups(*accumulate(sizes[:-1], initial=0))
+
+
+def _convert(entries: Sequence[dict[str, Any]], found: Calls) -> tuple[dict[str, pa.Array], Texts]:
+    """Entries -> arrays by column, and their texts. Raises one of WRONG where an entry holds something unusable.
 
     Python gathers the values block by block, while they are in the processor's cache; then Arrow gets them all at once,
     because each call into it costs as much as a hundred entries. It never sees a value of an unknown type: its errors
@@ -113,13 +131,12 @@ def _convert(entries: Sequence[dict[str, Any]], out: Entries) -> dict[str, pa.Ar
         for key, parts in zip(TRUTHS, truths, strict=True):
             parts.append(_packed_truths(values[key]))
         durations += values["duration_ms"]
-        calls += out.calls.follow(zip(*(values[key] for key in CALL), strict=True))
+        calls += found.follow(zip(*(values[key] for key in CALL), strict=True))
         texts.add(values)
     columns = _number_columns(numbers, len(entries)) | _truth_columns(truths, len(entries)) | texts.columns()
     columns["duration_ns"] = _durations(durations)
-    columns["stack_id"], columns["signature_id"] = out.calls.columns(calls)
-    out.groups |= texts.groups()
-    return columns
+    columns["stack_id"], columns["signature_id"] = found.columns(calls)
+    return columns, texts
 
 
 def _values(entries: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:

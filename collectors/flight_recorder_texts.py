@@ -42,16 +42,21 @@ class Texts(dict[Any, int]):
         )
         return dict(zip(names, taken.flatten(), strict=True))
 
-    def groups(self) -> dict[int, Group]:
-        """pg_id -> (name, description) in its newest entry."""
+    def groups(self, *starts: int) -> list[dict[int, Group]]:
+        """pg_id -> (name, description) in its newest entry: for the dumps whose entries begin at these places."""
         rows = [(pg_id, *_pair(pair)) for pg_id, pair, *_ in self]
-        newest = dict(zip(self._places, range(len(self._places)), strict=True))
-        ordered = [rows[place] for place in sorted(newest, key=newest.__getitem__)]
-        return {  # int: a truth value passes for a number in the columns, and must be the same one here
-            int(pg_id): (name or None, desc or None)
-            for pg_id, name, desc in ordered
-            if pg_id is not None and pg_id >= 0
-        }
+        return [
+            _newest(rows, self._places[start:end])
+            for start, end in zip(starts, (*starts[1:], len(self._places)), strict=True)
+        ]
+
+
+def _newest(rows: Sequence[tuple[int | None, str | None, str | None]], places: Sequence[int]) -> dict[int, Group]:
+    newest = dict(zip(places, range(len(places)), strict=True))
+    ordered = [rows[place] for place in sorted(newest, key=newest.__getitem__)]
+    return {  # int: a truth value passes for a number in the columns, and must be the same one here
+        int(pg_id): (name or None, desc or None) for pg_id, name, desc in ordered if pg_id is not None and pg_id >= 0
+    }
 
 
 def _pair(group: Any) -> Group:

@@ -10,7 +10,7 @@ from typing import Any
 
 from whichrank.batch import Batch
 from whichrank.collectors.flight_recorder import Origin, to_batch
-from whichrank.tables import NOTE
+from whichrank.tables import NOTE, Table, by_name
 
 T0 = 1_796_000_000_000_000_000
 HERE = Origin("snap", 3, "file", path="dumps/rank_3", size=10)
@@ -89,6 +89,21 @@ def records(dump: object) -> list[dict[str, Any]]:
 
 def rows(batch: Batch, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = batch.tables[table].to_pylist() if table in batch.tables else []
+    return found
+
+
+def all_rows(batches: Iterable[Batch]) -> dict[str, list[str]]:
+    """The rows of every table in a fixed order, those of lookups once."""
+    found: dict[str, list[str]] = {}
+    for batch in batches:
+        for name in batch.tables:
+            found.setdefault(name, []).extend(map(repr, rows(batch, name)))
+    return {name: sorted(set(texts) if table(name).key else texts) for name, texts in found.items()}
+
+
+def table(name: str) -> Table:
+    found = by_name(name)
+    assert found is not None
     return found
 
 

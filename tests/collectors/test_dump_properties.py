@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.collectors.dumps import convert, entries, kinds, payload, records, rows
+from tests.collectors.dumps import all_rows, convert, entries, kinds, payload, records, rows
 from whichrank.batch import Batch
-from whichrank.collectors.flight_recorder import is_payload
+from whichrank.collectors.flight_recorder import Origin, is_payload, plain_version, to_batch, to_batch_together
 from whichrank.collectors.flight_recorder_dump import read
 from whichrank.collectors.flight_recorder_texts import TEXTS
 
@@ -125,3 +125,38 @@ def test_the_order_of_calls_does_not_change_their_rows(picks: list[int], without
     alone = [records(payload([call]))[0] for call in calls]
     together = [row | {"entry_index": 0} for row in records(payload(calls))]
     assert together == alone
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 15), st.sampled_from(FIELDS), ANYTHING | st.just(...)), max_size=3),
+    st.dictionaries(st.sampled_from(["pg_config", "pg_status", "comm_lib_version"]), ANYTHING, max_size=1),
+)
+@example([1, 2], [(0, "process_group", ("9", "other"))], {})
+@example([2, 1], [(1, "is_p2p", ...), (1, "profiling_name", "nccl:send 0->1")], {})
+@example([1, 1], [(1, "frames", [])], {"pg_config": {}})
+def test_dumps_give_together_what_each_gives_alone(
+    sizes: list[int], changes: list[tuple[int, str, Any]], head: dict[str, Any]
+) -> None:
+    """Unless they refuse to go together, which dumps with nothing odd in them do not."""
+    calls = [entries(size, thread_id=str(rank), pg_id=rank) for rank, size in enumerate(sizes)]
+    flat = [call for dump in calls for call in dump]
+    for place, field, value in changes:
+        flat[place % len(flat)].update({field: value})
+        if value is ...:
+            del flat[place % len(flat)][field]
+    dumps = [
+        (payload(dump, **(head if rank == 0 else {})), Origin("s", rank, "file")) for rank, dump in enumerate(calls)
+    ]
+    if not all(plain_version(dump) for dump, _ in dumps):
+        return
+    alone = [to_batch(dump, origin) for dump, origin in dumps]
+    try:
+        together = to_batch_together(dumps)
+    except Exception:  # the caller then converts each alone
+        assert changes or head
+        return
+    assert all_rows([together]) == all_rows(alone)
+    for table in together.tables.values():
+        table.validate(full=True)

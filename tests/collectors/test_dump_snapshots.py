@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.collectors.dumps import T0, entries, entry, notes, payload, rows, write_json, write_pickle
+from tests.collectors.dumps import T0, all_rows, entries, entry, notes, payload, rows, write_json, write_pickle
 from whichrank.batch import Batch
 from whichrank.collectors import flight_recorder_dump, flight_recorder_pool, flight_recorder_rank
 from whichrank.collectors.flight_recorder_dump import read
@@ -100,6 +100,21 @@ def test_the_number_of_workers_does_not_matter(job: Path, workers: int) -> None:
     for one, other in zip(alone, together, strict=True):
         for name, table in one.tables.items():
             assert other.tables[name].schema.equals(table.schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_ranks_that_share_a_batch_have_the_same_rows(job: Path, workers: int | None) -> None:
+    write_pickle(job / "rank_10", payload([entry(state=5)]))
+    write_pickle(job / "rank_11", payload(version="2.99"))
+    write_pickle(job / "rank_12", [entry(), entry()])
+    write_pickle(job / "rank_13", payload([]))
+    write_pickle(job / "rank_14", payload(entries(300)))
+    write_json(job / "rank_15.json", payload(entries(4, frames=...)))
+    alone, shared = list(read([job])), list(read([job], workers=workers, together=True))
+    assert all_rows(shared) == all_rows(alone)
+    clean = [path for path in job.iterdir() if path.name in {f"rank_{rank}" for rank in range(7)}]
+    (batch,) = read(clean, together=True)
+    assert (batch.rank, len(rows(batch, "torch_nccl_dump"))) == (None, 7)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

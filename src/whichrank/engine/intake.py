@@ -76,18 +76,20 @@ def batches(
     on_progress: Progress | None = None,
     *,
     newest: bool = False,
+    together: bool = False,
     cluster: RayCluster | None = None,
 ) -> Generator[Batch, None, None]:
-    """The rows of all files, read by the collectors. The reading of dumps begins at once, where a process helps."""
+    """The rows of all files, read by the collectors. The reading of dumps begins at once, where a process helps.
+
+    together: ranks may share a batch.
+    """
     others = {path for paths in sources.others.values() for path in paths}
     dumps: Iterator[Batch] = iter(())
     if paths := [path for path in sources.dumps if path not in others]:
         from whichrank.collectors.flight_recorder_dump import read
 
-        if cluster:
-            dumps = read(paths, apart_from=others, workers=cluster.workers, run=cluster.run, on_progress=on_progress)
-        else:
-            dumps = read(paths, apart_from=others, on_progress=on_progress)
+        who: dict[str, Any] = {"workers": cluster.workers, "run": cluster.run} if cluster else {}
+        dumps = read(paths, apart_from=others, together=together, on_progress=on_progress, **who)
     return _rows(dumps, sources, on_progress, newest)
 
 
@@ -137,7 +139,7 @@ def begin(
     newest: of what running processes answered, the newest snapshot is enough. cluster: who reads the dumps.
     """
     sources = discover(paths)
-    return Reading(paths, sources, batches(sources, on_progress, newest=newest, cluster=cluster))
+    return Reading(paths, sources, batches(sources, on_progress, newest=newest, together=True, cluster=cluster))
 
 
 def open_evidence(

@@ -53,7 +53,7 @@ _SETTINGS = (
     "SET parquet_metadata_cache = true",
     "SET validate_external_file_cache = 'NO_VALIDATION'",
 )
-_BATCHES_AT_ONCE = 64  # an insert costs a millisecond whatever its size; 64 dumps of 2,000 entries are 15 MB
+_ROWS_AT_ONCE = 128_000  # an insert costs a millisecond whatever its size; so many entries are 15 MB
 # Rows of entries repeat each other: packed they take an eighth. Packing a million takes 1.5 s of processor time, and
 # memory meanwhile, so a job that has room enough (512,000 rows are 120 MB) does without.
 _ROWS_TO_PACK = 1_000_000
@@ -137,13 +137,14 @@ class Evidence:
 
     def _insert(self, batches: Iterable[Batch]) -> None:
         waiting: dict[str, list[pa.Table]] = {}
-        loose = 0  # rows that are not packed
-        for number, batch in enumerate(batches, 1):
+        held = loose = 0  # rows that wait, and that are not packed
+        for batch in batches:
             for name, rows in batch.tables.items():
                 waiting.setdefault(name, []).append(rows)
-                loose += rows.num_rows
-            if number % _BATCHES_AT_ONCE == 0:
+                held += rows.num_rows
+            if held >= _ROWS_AT_ONCE:
                 self._flush(waiting)
+                held, loose = 0, loose + held
                 if loose > _ROWS_TO_PACK:
                     self.connection.execute("CHECKPOINT global")
                     loose = 0
