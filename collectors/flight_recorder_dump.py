@@ -10,12 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from whichrank.batch import Batch, note, rows_to_arrow
 from whichrank.collectors import flight_recorder_pool as pool
-from whichrank.collectors.flight_recorder_files import Found, Kind, find, rank_of, recognise, shown
+from whichrank.collectors.flight_recorder_files import Found, Kind, find, listed, rank_of, recognise, shown
 from whichrank.tables import NOTE
 
 __all__ = ["rank_of", "read", "recognise"]
@@ -41,7 +42,7 @@ def read(
     snapshot_id: str | None = None,
     together: bool = False,
     workers: int | None = None,
-    run: Run = pool.run,
+    run: Run | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Batch]:
     """Batches of the dumps at the paths and below, by rank; the last one, if any, has rank None and only notes.
@@ -52,7 +53,7 @@ def read(
     snapshot_id:  default: time and hash of the content, so that reading the same dumps twice gives the same id.
     together:     small dumps may share a batch of rank None, for a reader to whom all rows are one.
     workers:      processes; default: as many as pay off. The batches do not depend on it.
-    run:          who does the work: processes of this machine, or others with the same contract.
+    run:          who does the work: processes of this machine, or others with the contract of `pool.run`.
     on_progress:  called with (dumps done, dumps in all).
     """
     reading = _read(list(map(Path, paths)), apart_from, snapshot_id, together, workers, run, on_progress)
@@ -65,29 +66,37 @@ def _read(
     snapshot_id: str | None,
     together: bool,
     workers: int | None,
-    run: Run,
+    run: Run | None,
     on_progress: Progress | None,
 ) -> Iterator[Batch | None]:
     """None when the workers have begun, then the batches."""
     notes: Notes = []
-    found = find(paths, notes, apart_from)
-    snapshot = snapshot_id or _snapshot_id(found)
-    groups = _by_rank(found, notes)
-    total = sum(len(files) for _, files in groups)
-    done = 0
-    reading = pool.started(_read_groups({"snapshot": snapshot, "together": together}, groups, workers, run))
-    yield None
-    for results, count in reading:
-        for batch in results:
-            if batch.rank is None and NOTE.name in batch.tables:
-                notes += batch.tables.pop(NOTE.name).to_pylist()
-            if batch.tables:
-                yield batch
-        done += count
-        if on_progress:
-            on_progress(done, total)
-    if notes:
-        yield _noted(snapshot, None, _few(notes))
+    files = listed(paths, notes, apart_from)
+    early = _workers(sum(size for _, size in files)) if workers is None and run is None else 0
+    workforce = pool.Workforce(_TARGET, early)
+    try:
+        found = find((path for path, _ in files), notes)
+        snapshot = snapshot_id or _snapshot_id(found)
+        groups = _by_rank(found, notes)
+        total = sum(len(files) for _, files in groups)
+        done = 0
+        first = run or partial(pool.run, workforce=workforce)
+        kind = {"snapshot": snapshot, "together": together}
+        reading = pool.started(_read_groups(kind, groups, workers, first, run or pool.run))
+        yield None
+        for results, count in reading:
+            for batch in results:
+                if batch.rank is None and NOTE.name in batch.tables:
+                    notes += batch.tables.pop(NOTE.name).to_pylist()
+                if batch.tables:
+                    yield batch
+            done += count
+            if on_progress:
+                on_progress(done, total)
+        if notes:
+            yield _noted(snapshot, None, _few(notes))
+    finally:
+        workforce.end()
 
 
 def _by_rank(found: Sequence[Found], notes: Notes) -> list[Group]:
@@ -137,11 +146,11 @@ def _snapshot_id(found: Sequence[Found]) -> str:
 
 # ---- ranks, one after the other or side by side --------------------------------------------------------------------
 def _read_groups(
-    kind: dict[str, Any], groups: Sequence[Group], workers: int | None, run: Run
+    kind: dict[str, Any], groups: Sequence[Group], workers: int | None, run: Run, again: Run
 ) -> Iterator[tuple[list[Batch], int]]:
     """Nothing when the workers have begun; then batches and number of files of some ranks, in order of rank.
 
-    kind: what all tasks have in common.
+    kind: what all tasks have in common. again: does once more what a worker died over.
     """
     size = sum(file.size for _, files in groups for file in files)
     workers = _workers(size) if workers is None else workers - (workers == 1)
@@ -152,7 +161,7 @@ def _read_groups(
     done = 0
     try:
         for part, result in zip(parts, answers, strict=True):
-            batches = result if result is not None else _read_one_by_one(kind, part, run)
+            batches = result if result is not None else _read_one_by_one(kind, part, again)
             yield batches, sum(len(files) for _, files in part)
             done += len(part)
     except pool.PoolUnavailableError:

@@ -20,6 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -40,14 +41,22 @@ class PoolUnavailableError(Exception):
 Here = Callable[[Any], list[Batch]]
 
 
-def run(target: str, tasks: Sequence[Any], workers: int, here: Here | None = None) -> Iterator[list[Batch] | None]:
+def run(
+    target: str,
+    tasks: Sequence[Any],
+    workers: int,
+    here: Here | None = None,
+    workforce: Workforce | None = None,
+) -> Iterator[list[Batch] | None]:
     """Results of the tasks in their order; None where the worker died over a task.
 
-    target:  `module:function`, called with a task (JSON-like), returns a list of batches.
-    here:    the same function, for a caller who would rather work than wait.
+    target:     `module:function`, called with a task (JSON-like), returns a list of batches.
+    here:       the same function, for a caller who would rather work than wait.
+    workforce:  workers of this target that were called before.
     The workers begin at once. Raises PoolUnavailableError with the first result. Closing the iterator ends the workers.
     """
-    return cast(Iterator[list[Batch] | None], started(_run(target, tasks, workers, here)))
+    workforce = workforce or Workforce(target)
+    return cast(Iterator[list[Batch] | None], started(_run(workforce, tasks, workers, here)))
 
 
 def started(generator: Iterator[Any]) -> Iterator[Any]:
@@ -56,8 +65,7 @@ def started(generator: Iterator[Any]) -> Iterator[Any]:
     return generator
 
 
-def _run(target: str, tasks: Sequence[Any], workers: int, here: Here | None) -> Iterator[list[Batch] | None]:
-    workforce = _Workforce(target)
+def _run(workforce: Workforce, tasks: Sequence[Any], workers: int, here: Here | None) -> Iterator[list[Batch] | None]:
     threads = ThreadPoolExecutor(workers, thread_name_prefix="whichrank-read")
     waiting: _Waiting = deque()
     left = iter(tasks)
@@ -88,15 +96,26 @@ def _oldest(waiting: _Waiting, here: Here | None) -> list[Batch] | None:
     return waiting.popleft()[0].result()
 
 
-class _Workforce:
-    """A worker for each thread that asks, started when it first does, and again when it died."""
+class Workforce:
+    """A worker for each thread that asks, started when it first does, and again when it died.
 
-    def __init__(self, target: str) -> None:
+    early: so many are started at once, while the caller prepares their tasks: they have much to import.
+    """
+
+    def __init__(self, target: str, early: int = 0) -> None:
         self._target = target
         self._mine = threading.local()
         self._all: list[_Worker] = []
+        self._idle: list[_Worker] = []
         self._ended = False
         self._lock = threading.Lock()
+        with suppress(PoolUnavailableError):  # it is raised again when one is needed
+            for _ in range(early):
+                self._idle.append(self._start())
+
+    def _start(self) -> _Worker:
+        self._all.append(_Worker(self._target))
+        return self._all[-1]
 
     def ask(self, task: Any) -> list[Batch] | None:
         worker: _Worker | None = getattr(self._mine, "worker", None)
@@ -104,8 +123,7 @@ class _Workforce:
             with self._lock:  # none must start after the end
                 if self._ended:
                     return None
-                worker = self._mine.worker = _Worker(self._target)
-                self._all.append(worker)
+                worker = self._mine.worker = self._idle.pop() if self._idle else self._start()
             worker.wait_for_hello()
         return worker.ask(task)
 

@@ -126,7 +126,7 @@ def test_progress_counts_the_dumps(job: Path, workers: int) -> None:
 
 
 def test_a_small_job_starts_no_process(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flight_recorder_pool, "run", None)
+    monkeypatch.setattr(flight_recorder_pool, "_Worker", None)
     assert len(list(read([job]))) == 11
 
 

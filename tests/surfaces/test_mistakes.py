@@ -134,7 +134,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_a_signal_in_a_real_process_leaves_no_traceback() -> None:
     script = dedent(
         """
-        import whichrank.engine.runner as runner, sys
+        import signal, sys
+        import whichrank.engine.runner as runner
         from whichrank.surfaces.cli import run
 
         def work_for_ever(*given, **more):
@@ -142,6 +143,7 @@ def test_a_signal_in_a_real_process_leaves_no_traceback() -> None:
             while True:  # not one long call: a signal just before it would wait for its end
                 sum(range(1_000))
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
         runner.diagnose = work_for_ever
         sys.exit(run(["diagnose", "fixtures/gloo_healthy/evidence"]))
         """
@@ -152,5 +154,8 @@ def test_a_signal_in_a_real_process_leaves_no_traceback() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, err.strip()) == (130, "whichrank: stopped")
