@@ -34,8 +34,6 @@ docs: $(VENV)/.dev ## write the generated pages and README blocks
 
 bench: $(VENV)/.test ## time what must stay fast
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.live
-	$(BIN)/python -m benchmarks.logs
 
 record: $(VENV)/.test ## record evidence from real jobs again
 	$(BIN)/python -m tests.jobs.record

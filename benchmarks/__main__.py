@@ -2,8 +2,9 @@
 
     python -m benchmarks [--runs N] [--long] [--write]
 
-Prints one line per measurement: the ratio, what it may be at most, both medians in seconds and in memory. `--long` adds
-the large jobs (an hour, and 10 GB of disk for a while); `--write` puts the lines into RESULTS.md beside this file.
+Prints one line per measurement: the ratio, what it may be at most, both medians in seconds and in memory; then what the
+collector costs (see live.py). `--long` adds the large jobs (an hour, and 10 GB of disk for a while); `--write` puts the
+lines into RESULTS.md beside this file.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import jobs, stores
+from benchmarks import jobs, live, logs, stores
 from benchmarks.measure import PYTHON, WHICHRANK, Measurement, line
 
 IMPORTS = (PYTHON, "-c", "import duckdb, pyarrow")
 LOADS = (PYTHON, "-m", "benchmarks.loads")
 RESULTS = Path(__file__).parent / "RESULTS.md"
+PREFACE = """\
+# Results of `make bench`
+
+Written by `python -m benchmarks --write`. A line: how many times as long as the yardstick we take (how many times it
+may be at most, and how much memory), our seconds / its seconds, our memory / its memory over all processes, what /
+against what. `OVER` is above the bound; docs/decisions/0052 says why, and what it would take.
+"""
 
 
 def diagnosis(
@@ -69,6 +77,20 @@ def dumps(folder: Path, *, long: bool) -> Iterator[tuple[Measurement, int]]:
         yield Measurement("diagnose one dump of 2M entries / pickle.loads", command, (*LOADS, str(job)), None, 4_096), 0
 
 
+def text(folder: Path, *, long: bool) -> Iterator[tuple[Measurement, int]]:
+    """Logs; the bound holds from 1 GB on."""
+    yield from ((measurement, 1) for measurement in logs.measurements(folder, 2**30 if long else 2**28))
+
+
+def report(folder: Path, runs: int, *, long: bool) -> Iterator[str]:
+    """All lines, one after the other."""
+    stored = stores.measurements(folder, long=long)
+    for part in (start_up(folder), dumps(folder, long=long), stored, text(folder, long=long)):
+        for measurement, several in part:
+            yield line(measurement, runs if several else 1)
+    yield from live.report(runs)
+
+
 def header() -> str:
     """Where and when."""
     model = next((text.partition(":")[2].strip() for text in _cpuinfo() if text.startswith("model name")), "")
@@ -94,13 +116,11 @@ def main() -> None:
     lines = [header()]
     print(lines[0], flush=True)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        parts = (start_up(folder), dumps(folder, long=given.long), stores.measurements(folder, long=given.long))
-        for measurement, several in (item for part in parts for item in part):
-            lines.append(line(measurement, given.runs if several else 1))
-            print(lines[-1], flush=True)
+        for said in report(Path(name), given.runs, long=given.long):
+            lines.append(said)
+            print(said, flush=True)
     if given.write:
-        RESULTS.write_text("# Results of `make bench`\n\n```\n" + "\n".join(lines) + "\n```\n", encoding="utf-8")
+        RESULTS.write_text(f"{PREFACE}\n```\n" + "\n".join(lines) + "\n```\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
@@ -139,20 +139,18 @@ def _two_ranks(watched: bool) -> float:
     return float(done.stdout.split()[-1])
 
 
-def report(runs: int) -> None:
+def report(runs: int) -> Iterator[str]:
     """All four, a line each."""
     watched, bare = _apart("--one", "idle-watched"), _apart("--one", "idle")
-    print(
-        f"idle      {(watched - bare) * 100:.4f} % of a core (at most 0.1): {watched:.5f} against {bare:.5f}",
-        flush=True,
-    )
+    share = (watched - bare) * 100
+    yield f"idle      {share:.4f} % of a core (at most 0.1): {watched:.5f} against {bare:.5f}"
     ours, dump = snapshot(max(runs, 10))
-    print(f"snapshot  {ours / dump:.2f} (at most 2.5): {ours * 1e3:.1f} ms against {dump * 1e3:.1f} ms", flush=True)
-    print(f"verdict   {verdict(runs):.2f} s after the request (at most 5)", flush=True)
+    yield f"snapshot  {ours / dump:.2f} (at most 2.5): {ours * 1e3:.1f} ms against {dump * 1e3:.1f} ms"
+    yield f"verdict   {verdict(runs):.2f} s after the request (at most 5)"
     rows = [(_two_ranks(False), _two_ranks(True), _two_ranks(False)) for _ in range(runs)]
     ratio = median(w / ((a + b) / 2) for a, w, b in rows)
     noise = max(max(a / b, b / a) for a, _, b in rows)
-    print(f"step      {ratio:.3f} (noise up to {noise:.3f}): " + ", ".join(f"{w * 1e6:.0f} us" for _, w, _ in rows))
+    yield f"step      {ratio:.3f} (noise up to {noise:.3f}): " + ", ".join(f"{w * 1e6:.0f} us" for _, w, _ in rows)
 
 
 def main() -> None:
@@ -168,7 +166,8 @@ def main() -> None:
     elif given.one:
         print(idle(given.one == "idle-watched"))
     else:
-        report(given.runs)
+        for line in report(given.runs):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

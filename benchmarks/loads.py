@@ -3,12 +3,10 @@
 python -m benchmarks.loads FOLDER
 """
 
-import gc
 import pickle
 import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    gc.disable()
     for path in Path(sys.argv[1]).iterdir():
         pickle.loads(path.read_bytes())
