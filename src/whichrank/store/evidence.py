@@ -55,8 +55,8 @@ _SETTINGS = (
 )
 _ROWS_AT_ONCE = 128_000  # an insert costs a millisecond whatever its size; so many entries are 15 MB
 # Rows of entries repeat each other: packed they take an eighth. Packing a million takes 1.5 s of processor time, and
-# memory meanwhile, so a job that has room enough (512,000 rows are 120 MB) does without.
-_ROWS_TO_PACK = 1_000_000
+# memory meanwhile, so a job that has room enough (a million rows are 300 MB) does without.
+_ROWS_TO_PACK = 2_500_000
 
 
 class Evidence:
