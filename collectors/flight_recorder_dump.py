@@ -23,7 +23,7 @@ __all__ = ["rank_of", "read", "recognise"]
 
 BYTES_PER_WORKER = 24 << 20  # starting a process takes as long as reading about so much
 BYTES_FOR_A_WORKER = 1 << 20
-_BYTES_PER_TASK = 8 << 20
+_BYTES_PER_TASK = 2 << 20  # a worker holds the columns of a task three times while it packs them
 _BYTES_HERE = 1 << 20  # of a task that is done here
 _MAX_FOREIGN = 20  # notes about files that are no dumps; the rest is one note with a count
 _NOT_DUMPS = {".log", ".out", ".err", ".txt", ".csv", ".py", ".sh", ".md", ".yaml", ".yml", ".toml", ".parquet"}
