@@ -13,6 +13,7 @@ from time import perf_counter
 
 PYTHON = sys.executable
 WHICHRANK = (PYTHON, "-m", "whichrank")
+_VERDICT = (0, 1)  # exit codes: nothing found, findings
 _PAGE_MB = 4096 / 2**20
 
 
@@ -38,11 +39,11 @@ class Measurement:
     at_most: float | None
     at_most_mb: float | None = None
     says: str = ""
-    exit_codes: tuple[int, ...] = (0, 1)
+    exit_codes: tuple[int, ...] = _VERDICT
 
 
-def took(command: Sequence[str], exit_codes: Sequence[int] = (0, 1)) -> Took:
-    """Run a command to its end. SystemExit where it ends otherwise; exit code 1 means findings."""
+def took(command: Sequence[str], exit_codes: Sequence[int] = _VERDICT) -> Took:
+    """Run a command to its end. SystemExit where it ends with another exit code."""
     started = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     peak = [0.0]
@@ -84,8 +85,10 @@ def _resident_mb(pid: int) -> float:
 
 def line(measurement: Measurement, runs: int) -> str:
     """Both in turn, after one run of each that is not counted where there are several: one line of a report."""
-    ours_may = measurement.exit_codes
-    pairs = [(took(measurement.command, ours_may), took(measurement.yardstick)) for _ in range(runs + (runs > 1))]
+    pairs = [
+        (took(measurement.command, measurement.exit_codes), took(measurement.yardstick))
+        for _ in range(runs + (runs > 1))
+    ]
     pairs = pairs[runs > 1 :]
     for ours, _ in pairs:
         if measurement.says not in ours.out:
